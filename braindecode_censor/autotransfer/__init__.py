@@ -1,0 +1,1 @@
+"""The whole method: search, cross-validate, select."""

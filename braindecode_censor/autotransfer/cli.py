@@ -1,0 +1,26 @@
+"""The command ``autotransfer``: one function per subcommand, each thin over the library."""
+
+import argparse
+import sys
+
+from braindecode_censor._version import __version__
+
+
+def build_parser():
+    """Return the argument parser with all subcommands."""
+    parser = argparse.ArgumentParser(
+        prog="autotransfer", description="Make a decoder work on people it has never seen."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    return parser
+
+
+def main(argv=None):
+    """Run one subcommand and return its exit code."""
+    args = build_parser().parse_args(argv)
+    return args.run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

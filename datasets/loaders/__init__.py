@@ -1,0 +1,1 @@
+"""MOABB datasets and paradigms, importable as :mod:`braindecode_censor.datasets`."""

@@ -1,0 +1,1 @@
+"""MOABB pipeline definitions (YAML), shipped as package data."""
