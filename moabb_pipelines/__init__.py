@@ -1,1 +1,0 @@
-"""MOABB pipeline definitions (YAML), shipped as package data."""
