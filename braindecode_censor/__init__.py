@@ -8,11 +8,14 @@ imports take seconds.
 from importlib import import_module
 
 from braindecode_censor._version import __version__
+from braindecode_censor.loss import CensoredLoss
+from braindecode_censor.penalty import Penalty, make_penalty
+from braindecode_censor.scores import make_score
 
 # public name -> module that defines it, imported on first use
 _LAZY = {}
 
-__all__ = ["__version__", *_LAZY]
+__all__ = ["CensoredLoss", "Penalty", "__version__", "make_penalty", "make_score", *_LAZY]
 
 
 def __getattr__(name):

@@ -1,0 +1,115 @@
+"""Checks of user input. A leaf: imports nothing of this package."""
+
+from difflib import get_close_matches
+from numbers import Real
+
+import torch
+
+__all__ = ["check_choice", "check_fraction", "check_positive", "check_size", "is_traced"]
+
+
+def check_choice(argument, value, choices):
+    """Raise unless `value` is one of `choices`.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument, for the message.
+    value : object
+        What the user passed.
+    choices : iterable of str
+        The valid names.
+
+    Returns
+    -------
+    value : str
+        The same value.
+    """
+    choices = sorted(choices)
+    if value not in choices:
+        near = get_close_matches(str(value), choices, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{argument}={value!r} is unknown; choose from {choices}.{hint}")
+    return value
+
+
+def check_positive(argument, value):
+    """Return `value` as float, raising unless it is a positive finite number.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument, for the message.
+    value : float
+        What the user passed.
+
+    Returns
+    -------
+    value : float
+        The same value.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < float("inf"):
+        raise ValueError(f"{argument}={value!r} must be a positive number.")
+    return float(value)
+
+
+def check_fraction(argument, value):
+    """Return `value` as float, raising unless it lies in (0, 1].
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument, for the message.
+    value : float
+        What the user passed.
+
+    Returns
+    -------
+    value : float
+        The same value.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value <= 1:
+        raise ValueError(f"{argument}={value!r} must be a number in (0, 1].")
+    return float(value)
+
+
+def check_size(argument, value, minimum=1):
+    """Return `value` as int, raising unless it is an integer of at least `minimum`.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument, for the message.
+    value : int
+        What the user passed.
+    minimum : int
+        The smallest valid value.
+
+    Returns
+    -------
+    value : int
+        The same value.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < minimum:
+        raise ValueError(f"{argument}={value!r} must be an integer of at least {minimum}.")
+    return int(value)
+
+
+def is_traced(*tensors):
+    """Tell whether values may not be looked at: under ``torch.compile`` or ``torch.func.vmap``.
+
+    Parameters
+    ----------
+    *tensors : Tensor or None
+        What would be looked at.
+
+    Returns
+    -------
+    traced : bool
+        True when reading a value would break the graph or raise.
+    """
+    if torch.compiler.is_compiling():
+        return True
+    # torch offers no public question for "is this a vmap tensor"; this one has been stable since 2.0.
+    is_batched = torch._C._functorch.is_batchedtensor
+    return any(tensor is not None and is_batched(tensor) for tensor in tensors)

@@ -1,0 +1,171 @@
+"""An adversary that reads the subject from the code."""
+
+import torch
+from torch.nn import functional as F
+
+from braindecode_censor._check import check_size
+from braindecode_censor.critics import LabelledMLP
+from braindecode_censor.measures.base import Measure, mean_over_strata
+from braindecode_censor.weights import cell_rows, one_hot_rows
+
+__all__ = ["Adversary"]
+
+
+class Adversary(Measure):
+    r"""Lower bound on the mutual information by a classifier :math:`\alpha_\psi(s|z)`.
+
+    .. math:: I(z;s) \ge \hat H(s) - \frac1N\sum_i -\log\alpha_\psi(s_i|z_i).
+
+    Parameters
+    ----------
+    n_features, n_subjects : int
+        Width of z and number of subjects.
+    n_classes : int, optional
+        Number of classes; the adversary is then also shown y.
+    hidden : int
+        Width of the hidden layers.
+    n_layers : int
+        Number of hidden layers.
+    **options
+        `nuisance`, `reduction` and `min_trials`; see :class:`~braindecode_censor.measures.base.Measure`.
+
+    Notes
+    -----
+    The paper's algorithms for adversarial censoring, with these differences.
+
+    * The listings return the sum of cross-entropies and call it a mutual information penalty; adding that
+      would *help* the adversary. The penalty to add is :math:`\hat H(s)-\mathrm{CE}`; the entropy of the
+      batch's labels is a constant that turns the value into nats of mutual information.
+    * Means over trials (``reduction="sum"`` adds, in conditional mode over classes). The conditional equation
+      "+λ CE" has the wrong sign; classes are averaged.
+    * In complementary mode each half has its own adversary, trained on its own cross-entropy; the listing
+      passes y to both, which the marginal quantity does not know.
+
+    With a continuous nuisance the adversary predicts s, and the bound is that of a Gaussian error,
+    :math:`\frac12\log(\mathrm{Var}\,s/\mathrm{MSE})`, added over the components of s.
+
+    References
+    ----------
+    Özdenizci et al. (2020), Learning invariant representations from EEG via adversarial inference.
+    """
+
+    has_critic = True
+
+    def __init__(
+        self, n_features=None, n_subjects=None, n_classes=None, *, hidden=128, n_layers=3, **options
+    ):
+        super().__init__(n_features, n_subjects, n_classes, **options)
+        hidden = [check_size("hidden", hidden)] * check_size("n_layers", n_layers)
+        labels = () if n_classes is None else (n_classes,)
+        n_outputs = n_subjects if self.nuisance == "discrete" else (n_subjects or 1)
+        self.critic = LabelledMLP(n_features, n_outputs, hidden, labels)
+
+    def censor(self, z, batch):
+        """Return the bound on the mutual information, in nats.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            The bound.
+        """
+        if batch.continuous:
+            error, spread, usable = self._squared_errors(z, batch, frozen=True)
+            gain = 0.5 * (spread.log() - error.clamp_min(1e-12).log()).sum(-1)
+            return mean_over_strata(gain, usable, self.reduction)
+        loss, strata = self._cross_entropies(z, batch, frozen=True)
+        if self.reduction == "sum" and batch.y is None:
+            return (_label_entropy(batch, z.dtype)[0] - loss).sum()
+        counts = strata.sum(-1)
+        gain = _label_entropy(batch, z.dtype) - (strata @ loss) / counts.clamp_min(1)
+        return mean_over_strata(gain, counts > 0, self.reduction)
+
+    def critic_loss(self, z, batch):
+        """Return the adversary's cross-entropy, averaged over classes as in the penalty.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code, detached.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        loss : Tensor of shape ()
+            Differentiable in the adversary's parameters.
+        """
+        if batch.continuous:
+            error, spread, usable = self._squared_errors(z, batch)
+            return mean_over_strata((error / spread).mean(-1), usable, "mean")
+        loss, strata = self._cross_entropies(z, batch)
+        counts = strata.sum(-1)
+        return mean_over_strata((strata @ loss) / counts.clamp_min(1), counts > 0, "mean")
+
+    def _predict(self, z, batch, frozen):
+        labels = () if batch.y is None else (batch.y,)
+        return self.critic(z, *labels, frozen=frozen)
+
+    def _cross_entropies(self, z, batch, frozen=False):
+        """Cross-entropy of every trial (n,), and the rows of the strata (n_strata, n)."""
+        loss = F.cross_entropy(self._predict(z, batch, frozen), batch.s, reduction="none")
+        if batch.y is None:
+            return loss, torch.ones_like(loss)[None]
+        return loss, one_hot_rows(batch.y, batch.n_classes, loss.dtype)
+
+    def _squared_errors(self, z, batch, frozen=False):
+        """Mean squared error and variance of s per stratum, each (n_strata, p), and which strata count."""
+        s = batch.s.reshape(len(batch.s), -1).to(z.dtype)
+        s = (s - s.mean(0)) / s.std(0, correction=0).clamp_min(1e-12)
+        if batch.y is None:
+            strata = torch.ones_like(s[:, 0])[None]
+        else:
+            strata = one_hot_rows(batch.y, batch.n_classes, z.dtype)
+        counts = strata.sum(-1)
+        share = strata / counts.clamp_min(1)[:, None]
+        spread = share @ s**2 - (share @ s) ** 2
+        usable = (counts > 2) & (spread > 1e-8).all(-1)
+        error = share @ (self._predict(z, batch, frozen) - s) ** 2
+        neutral = torch.ones_like(
+            error
+        )  # a finite value, and a zero gradient, where a stratum does not count
+        return (
+            torch.where(usable[:, None], error, neutral),
+            torch.where(usable[:, None], spread, neutral),
+            usable,
+        )
+
+    @torch.no_grad()
+    def diagnostics(self, z, batch):
+        """Return how well the adversary reads the subject.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        numbers : dict
+            ``subject_accuracy``, the share of trials whose subject it names.
+        """
+        if batch.continuous:
+            return {}
+        named = self._predict(z, batch, frozen=True).argmax(-1)
+        return {"subject_accuracy": (named == batch.s).to(z.dtype).mean()}
+
+
+def _label_entropy(batch, dtype):
+    """Entropy of the subject labels within each stratum, shape (n_strata,)."""
+    _, cells = cell_rows(batch, dtype)
+    counts = cells.sum(-1)
+    p = counts / counts.sum(-1, keepdim=True).clamp_min(1)
+    return -torch.xlogy(p, p).sum(-1)

@@ -1,0 +1,180 @@
+"""What a dependence measure is."""
+
+import torch
+from torch import nn
+
+from braindecode_censor._check import check_choice, check_size
+from braindecode_censor.weights import cell_rows
+
+__all__ = ["Measure", "mean_over_strata"]
+
+
+class Measure(nn.Module):
+    """Base of all measures of the dependence between a latent code and a nuisance.
+
+    A measure sees the columns of z it is to judge and a :class:`~braindecode_censor.weights.Batch`; it knows
+    nothing of modes. To write one, override :meth:`censor`, and with a critic :meth:`critic_loss` too; see
+    :data:`braindecode_censor.measures.MEASURES`.
+
+    Parameters
+    ----------
+    n_features : int, optional
+        Number of columns of z it will see.
+    n_subjects : int, optional
+        Number of subjects.
+    n_classes : int, optional
+        Number of classes when the mode conditions on y, else None.
+    nuisance : {"discrete", "continuous"}
+        Kind of s.
+    reduction : {"mean", "sum"}
+        "sum" adds where the paper's listings add.
+    min_trials : int
+        Trials a subject needs (within a stratum) to count.
+    """
+
+    #: Kinds of nuisance the measure can judge.
+    nuisances = ("discrete", "continuous")
+    #: Whether the measure trains a network and therefore needs all sizes at construction.
+    has_critic = False
+
+    def __init__(
+        self,
+        n_features=None,
+        n_subjects=None,
+        n_classes=None,
+        *,
+        nuisance="discrete",
+        reduction="mean",
+        min_trials=2,
+    ):
+        super().__init__()
+        self.n_features, self.n_subjects, self.n_classes = n_features, n_subjects, n_classes
+        self.nuisance = check_choice("nuisance", nuisance, ("discrete", "continuous"))
+        self.reduction = check_choice("reduction", reduction, ("mean", "sum"))
+        self.min_trials = check_size("min_trials", min_trials, minimum=1)
+
+    def extra_repr(self):
+        """Return what the module prints inside its parentheses."""
+        return f"n_features={self.n_features}, n_subjects={self.n_subjects}, nuisance={self.nuisance!r}"
+
+    def censor(self, z, batch):
+        """Return the dependence, to be minimised.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            Differentiable in z, never in the critic's parameters.
+        """
+        raise NotImplementedError
+
+    def reveal(self, z, batch):
+        """Return what to minimise to *raise* the dependence; the negative of :meth:`censor` by default.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            Differentiable in z, never in the critic's parameters.
+        """
+        return -self.censor(z, batch)
+
+    def critic_loss(self, z, batch):
+        """Return the loss of the critic's own training; zero without a critic.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code, detached.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        loss : Tensor of shape ()
+            Differentiable in the critic's parameters.
+        """
+        return torch.zeros((), dtype=z.dtype, device=z.device)
+
+    def diagnostics(self, z, batch):
+        """Return numbers worth logging, as tensors, so that nothing waits for the device.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        numbers : dict of str to Tensor of shape ()
+            Named numbers.
+        """
+        return {}
+
+    def noise_shape(self, n_subjects):
+        """Return the shape of the uniform random numbers the measure needs, None for none.
+
+        Parameters
+        ----------
+        n_subjects : int
+            Number of subjects.
+
+        Returns
+        -------
+        shape : tuple of int or None
+            Shape of ``batch.noise``.
+        """
+        return None
+
+    def usable(self, batch):
+        """Tell whether any stratum holds what it takes to say something about dependence.
+
+        Parameters
+        ----------
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        usable : Tensor of shape (), bool
+            False for a batch on which the measure is zero for lack of trials.
+        """
+        if batch.continuous:
+            return torch.full((), batch.s.shape[0] > 2)
+        _, cells = cell_rows(batch, torch.float32)
+        return ((cells.sum(-1) >= self.min_trials).sum(-1) >= 2).any()
+
+
+def mean_over_strata(value, usable, reduction):
+    """Average over the usable strata, or add them up.
+
+    Parameters
+    ----------
+    value : Tensor of shape (n_strata,)
+        Value of each stratum; must be finite also where it is not usable.
+    usable : Tensor of shape (n_strata,), bool
+        Which count.
+    reduction : {"mean", "sum"}
+        How to combine.
+
+    Returns
+    -------
+    value : Tensor of shape ()
+        Zero, and differentiable, when none counts.
+    """
+    total = (value * usable).sum()
+    return total if reduction == "sum" else total / usable.sum().clamp_min(1)

@@ -1,0 +1,200 @@
+"""A discriminator in the manner of boundary equilibrium GANs (BEGAN)."""
+
+import torch
+
+from braindecode_censor._check import check_positive, check_size
+from braindecode_censor.critics import LabelledMLP
+from braindecode_censor.measures.base import Measure, mean_over_strata
+from braindecode_censor.weights import cell_rows
+
+__all__ = ["BEGAN"]
+
+
+class BEGAN(Measure):
+    r"""Divergence of each subject's code from everybody's, by an autoencoder told the subject.
+
+    With the error :math:`\mathcal L(A;m)=\mathrm{mean}_{z\in A}|z-D_\psi(z,m)|` (mean over columns too),
+
+    .. math::
+        \mathcal L_\mathrm{Disc} &= \tfrac1M\sum_m\big[\mathcal L(\{z_i\};m)-k_m\mathcal L(S_m;m)\big] \\
+        \mathcal L_\mathrm{Enc} &= \tfrac1M\sum_m\mathcal L(S_m;m) \\
+        k_m &\leftarrow \mathrm{clip}\big(k_m+\beta(\gamma\mathcal L(\{z_i\};m)-\mathcal L(S_m;m)),0,1\big).
+
+    Parameters
+    ----------
+    n_features, n_subjects : int
+        Width of z and number of subjects.
+    n_classes : int, optional
+        Number of classes; the discriminator is then also told y.
+    gamma : float
+        Diversity: the balance between the two errors that k steers to.
+    beta : float
+        Step of the control k.
+    hidden : int
+        Width of the hidden layers; the bottleneck has a quarter of the width of z.
+    standardise : bool
+        Standardise z by the batch's mean and standard deviation, held constant.
+    printed : bool
+        The listings as printed: a discriminator that is not told the subject, one k, raw z.
+    **options
+        `nuisance`, `reduction` and `min_trials`; see :class:`~braindecode_censor.measures.base.Measure`.
+
+    Notes
+    -----
+    The paper's algorithms for BEGAN censoring, with these differences.
+
+    * **The printed form is degenerate.** On subject-balanced batches the mean over subjects of the errors *is*
+      the error of the batch, for any discriminator: the two losses coincide, k falls to zero, and the encoder
+      only minimises an autoencoder's error. Telling the discriminator the subject makes the terms differ, and
+      gives each subject its own control. ``printed=True`` keeps the listing for comparison.
+    * The error is homogeneous in z, so without standardisation the encoder wins by shrinking z.
+    * The error is the mean over columns, so that `beta` means the same for every width.
+    * Revealing minimises :math:`\mathcal L(\{z_i\};m)-\mathcal L(S_m;m)`; the listing multiplies the second term by k,
+      which the control drives to zero, and then only the first is left.
+    * Classes are averaged (``reduction="sum"`` adds). k moves in :meth:`critic_loss`, in training mode.
+
+    References
+    ----------
+    Berthelot, Schumm and Metz (2017), BEGAN: boundary equilibrium generative adversarial networks.
+    """
+
+    nuisances = ("discrete",)
+    has_critic = True
+
+    def __init__(
+        self,
+        n_features=None,
+        n_subjects=None,
+        n_classes=None,
+        *,
+        gamma=0.5,
+        beta=1e-3,
+        hidden=128,
+        standardise=True,
+        printed=False,
+        **options,
+    ):
+        super().__init__(n_features, n_subjects, n_classes, **{"min_trials": 1, **options})
+        self.gamma, self.beta = check_positive("gamma", gamma), check_positive("beta", beta)
+        self.printed = printed
+        self.standardise = standardise and not printed
+        hidden = check_size("hidden", hidden)
+        labels = [] if printed else [n_subjects]
+        labels += [] if n_classes is None or printed else [n_classes]
+        bottleneck = max(n_features // 4, 1)
+        self.critic = LabelledMLP(n_features, n_features, [hidden, bottleneck, hidden], labels)
+        self.register_buffer("k", torch.zeros(1 if printed else n_subjects))
+
+    def _errors(self, z, batch, everyone, frozen):
+        """Error of every trial as its own subject (n,), or as each subject (n, n_subjects)."""
+        if self.standardise:
+            centre, spread = z.detach().mean(0), z.detach().std(0, correction=0)
+            z = (z - centre) / spread.clamp_min(1e-6)
+        if self.printed:
+            error = (z - self.critic(z, frozen=frozen)).abs().mean(-1)
+            return error[:, None].expand(-1, batch.n_subjects) if everyone else error
+        labels = [] if batch.y is None else [batch.y[:, None] if everyone else batch.y]
+        output = self.critic(z, None if everyone else batch.s, *labels, frozen=frozen)
+        return ((z[:, None] if everyone else z) - output).abs().mean(-1)
+
+    def _losses(self, z, batch, frozen):
+        """Errors (n_strata, n_subjects) on the whole stratum and on the subject, and which cells count."""
+        error = self._errors(z, batch, True, frozen)
+        strata, cells = cell_rows(batch, z.dtype)
+        everyone = strata @ error / strata.sum(-1, keepdim=True).clamp_min(1)
+        counts = cells.sum(-1)
+        own = (cells * error.T).sum(-1) / counts.clamp_min(1)
+        return everyone, own, counts >= self.min_trials
+
+    def _average(self, value, usable):
+        """Mean over the subjects of each stratum, then over strata."""
+        per_stratum = (value * usable).sum(-1) / usable.sum(-1).clamp_min(1)
+        return mean_over_strata(per_stratum, usable.any(-1), self.reduction)
+
+    def censor(self, z, batch):
+        """Return the encoder's loss.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            Error of every subject's code under the discriminator told that subject.
+        """
+        error = self._errors(z, batch, False, frozen=True)
+        _, cells = cell_rows(batch, z.dtype)
+        counts = cells.sum(-1)
+        return self._average(cells @ error / counts.clamp_min(1), counts >= self.min_trials)
+
+    def reveal(self, z, batch):
+        """Return the loss of an encoder that joins the discriminator.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            Error on everybody less the error on the subject.
+        """
+        everyone, own, usable = self._losses(z, batch, frozen=True)
+        return self._average(everyone - (self.k * own if self.printed else own), usable)
+
+    def critic_loss(self, z, batch):
+        """Return the discriminator's loss and, in training mode, move k.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code, detached.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        loss : Tensor of shape ()
+            Differentiable in the discriminator's parameters.
+        """
+        everyone, own, usable = self._losses(z, batch, frozen=False)
+        # a copy: the graph must keep the k of this step while the buffer moves on
+        loss = self._average(everyone - self.k.clone() * own, usable)
+        if self.training:
+            with torch.no_grad():
+                self._move_control(everyone, own, usable)
+        return loss
+
+    def _move_control(self, everyone, own, usable):
+        step = self.gamma * everyone - own
+        if self.printed:
+            step = self._average(step, usable)
+        else:
+            step = (step * usable).sum(0) / usable.sum(0).clamp_min(1)
+        self.k.copy_((self.k + self.beta * step).clamp(0, 1))
+
+    @torch.no_grad()
+    def diagnostics(self, z, batch):
+        """Return how far apart the discriminator finds the subjects.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        numbers : dict
+            ``divergence``, the mean of own error less error on everybody, and ``k``, the mean control.
+        """
+        everyone, own, usable = self._losses(z, batch, frozen=True)
+        return {"divergence": self._average(own - everyone, usable), "k": self.k.mean()}

@@ -1,0 +1,65 @@
+"""Censoring modes: which columns of z, which labels, and whether to censor or to reveal."""
+
+from typing import NamedTuple
+
+__all__ = ["MODES", "Mode", "Term"]
+
+
+class Term(NamedTuple):
+    """One application of a measure.
+
+    Attributes
+    ----------
+    columns : slice
+        Columns of z.
+    direction : {"censor", "reveal"}
+        The measure's method that is called.
+    """
+
+    columns: slice
+    direction: str
+
+
+class Mode(NamedTuple):
+    """A notion of independence between z and s.
+
+    Attributes
+    ----------
+    conditions_on_y : bool
+        Measure the dependence within each class, and average over classes.
+    halves : bool
+        Censor the first half of z and make the second reveal s.
+    """
+
+    conditions_on_y: bool
+    halves: bool
+
+    def terms(self, n_features):
+        """Return the terms of a code of that width.
+
+        Parameters
+        ----------
+        n_features : int
+            Width of z.
+
+        Returns
+        -------
+        terms : tuple of Term
+            One or two terms, whose values are added.
+        """
+        if not self.halves:
+            return (Term(slice(0, n_features), "censor"),)
+        if n_features % 2:
+            raise ValueError(
+                f"mode='complementary' splits z into halves, so the number of features must be even, "
+                f"got {n_features}: change the encoder's width, or use mode='marginal'."
+            )
+        middle = n_features // 2
+        return Term(slice(0, middle), "censor"), Term(slice(middle, n_features), "reveal")
+
+
+MODES = {
+    "marginal": Mode(conditions_on_y=False, halves=False),
+    "conditional": Mode(conditions_on_y=True, halves=False),
+    "complementary": Mode(conditions_on_y=False, halves=True),
+}

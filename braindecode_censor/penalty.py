@@ -1,0 +1,336 @@
+"""The censoring penalty: a measure folded over a mode."""
+
+import copy
+import inspect
+import warnings
+
+import torch
+from torch import nn
+
+from braindecode_censor._check import check_choice, check_size, is_traced
+from braindecode_censor.measures import MEASURES, Measure
+from braindecode_censor.modes import MODES
+from braindecode_censor.weights import Batch
+
+__all__ = ["DegenerateBatchWarning", "Penalty", "make_penalty"]
+
+
+class DegenerateBatchWarning(UserWarning):
+    """A batch held too few trials per subject to say anything about dependence."""
+
+
+class Penalty(nn.Module):
+    r"""A penalty on the dependence of a latent code z on the subject s.
+
+    Minimise ``task_loss + weight * penalty(z, s, y)`` over the encoder and, where there is a critic, minimise
+    ``penalty.critic_loss(z.detach(), s, y)`` over ``penalty.critic_parameters()``, critic first. Build one with
+    :func:`make_penalty`.
+
+    Parameters
+    ----------
+    measures : sequence of Measure
+        One per term of the mode.
+    mode : {"marginal", "conditional", "complementary"}
+        Notion of independence.
+    n_subjects : int, optional
+        Number of subjects; counted in each batch when omitted.
+    n_classes : int, optional
+        Number of classes, for the conditional mode; counted in each batch when omitted.
+    nuisance : {"discrete", "continuous"}
+        Kind of s.
+    """
+
+    def __init__(self, measures, mode, n_subjects=None, n_classes=None, nuisance="discrete"):
+        super().__init__()
+        self.measures = nn.ModuleList(measures)
+        self.mode = mode
+        self.n_subjects, self.n_classes = n_subjects, n_classes
+        self.nuisance = nuisance
+        self._has_warned = False
+        self._has_checked = False
+
+    def extra_repr(self):
+        """Return what the module prints inside its parentheses."""
+        return f"mode={self.mode!r}"
+
+    @property
+    def has_critic(self):
+        """Whether a network is trained against the encoder."""
+        return any(measure.has_critic for measure in self.measures)
+
+    def forward(self, z, s, y=None, noise=None):
+        """Return the penalty; its gradient in z is the censoring gradient.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance
+            Subject labels 0 .. n_subjects - 1, or real values.
+        y : Tensor of shape (n,), optional
+            Task labels 0 .. n_classes - 1; only the conditional mode looks at them.
+        noise : Tensor, optional
+            Uniform random numbers for the choice of pairs, from :meth:`draw_noise`; drawn from torch's global
+            generator when omitted.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            The penalty. A batch that cannot say anything about dependence gives zero, with a gradient of
+            zero, and a warning the first time.
+        """
+        batch = self._batch(z, s, y, noise)
+        self._warn_if_degenerate(z, batch)
+        return self._fold(lambda measure, direction: getattr(measure, direction), z, batch)
+
+    def critic_loss(self, z, s, y=None):
+        """Return the loss of the critics' own training; zero without a critic.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code, detached from the encoder.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance
+            Subject labels, or real values.
+        y : Tensor of shape (n,), optional
+            Task labels.
+
+        Returns
+        -------
+        loss : Tensor of shape ()
+            Sum of the critics' losses, so that each is trained on its own.
+        """
+        batch = self._batch(z, s, y)
+        return self._fold(lambda measure, direction: measure.critic_loss, z, batch)
+
+    def critic_parameters(self):
+        """Return the parameters to train on :meth:`critic_loss`.
+
+        Returns
+        -------
+        parameters : list of Parameter
+            Empty without a critic.
+        """
+        return list(self.parameters())
+
+    def diagnostics(self, z, s, y=None):
+        """Return numbers worth logging, without waiting for the device.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance
+            Subject labels, or real values.
+        y : Tensor of shape (n,), optional
+            Task labels.
+
+        Returns
+        -------
+        numbers : dict of str to Tensor of shape ()
+            The measure's numbers; those of the revealing half carry the suffix ``_reveal``.
+        """
+        batch = self._batch(z, s, y)
+        numbers = {}
+        for term, measure in zip(self._terms(z), self.measures):
+            suffix = "_reveal" if term.direction == "reveal" else ""
+            found = measure.diagnostics(z[:, term.columns], batch)
+            numbers |= {name + suffix: value for name, value in found.items()}
+        return numbers
+
+    def draw_noise(self, generator=None):
+        """Draw the random numbers for one call, so that a penalty need not touch the global generator.
+
+        Parameters
+        ----------
+        generator : torch.Generator, optional
+            Source of randomness.
+
+        Returns
+        -------
+        noise : Tensor or None
+            None where nothing is random.
+        """
+        if self.n_subjects is None:
+            raise ValueError("n_subjects=None: the noise has one number per subject, so pass n_subjects.")
+        shape = self.measures[0].noise_shape(self.n_subjects)
+        if shape is None:
+            return None
+        device = None if generator is None else generator.device
+        return torch.rand(shape, generator=generator, device=device)
+
+    def _terms(self, z):
+        return MODES[self.mode].terms(z.shape[1])
+
+    def _fold(self, method, z, batch):
+        """Add up a method of the measures over the mode's terms."""
+        value = torch.zeros((), dtype=z.dtype, device=z.device)
+        for term, measure in zip(self._terms(z), self.measures):
+            value = value + method(measure, term.direction)(z[:, term.columns], batch)
+        return value
+
+    def _batch(self, z, s, y, noise=None):
+        continuous = self.nuisance == "continuous"
+        conditional = MODES[self.mode].conditions_on_y
+        if conditional and y is None:
+            raise ValueError(f"mode={self.mode!r} needs task labels: pass y.")
+        y = y if conditional else None
+        self._check_shapes(z, s, y)
+        n_subjects = None if continuous else self._size(s, self.n_subjects, "s", "n_subjects")
+        n_classes = self._size(y, self.n_classes, "y", "n_classes") if conditional else None
+        self._has_checked = True
+        shape = None if continuous else self.measures[0].noise_shape(n_subjects)
+        if shape is not None:
+            noise = torch.rand(shape, device=z.device) if noise is None else noise.to(z.device)
+        return Batch(s, y, n_subjects, n_classes, continuous, noise)
+
+    def _check_shapes(self, z, s, y):
+        if z.ndim != 2:
+            raise ValueError(f"z has shape {tuple(z.shape)}, expected (n, n_features): use z.flatten(1).")
+        expected = self.measures[0].n_features
+        if expected is not None and z.shape[1] != expected * len(self.measures):
+            raise ValueError(
+                f"z has {z.shape[1]} features, but the penalty was made with "
+                f"n_features={expected * len(self.measures)}."
+            )
+        for name, label in (("s", s), ("y", y)):
+            if label is not None and len(label) != len(z):
+                raise ValueError(f"{name} has {len(label)} entries and z has {len(z)}: pass one per trial.")
+
+    def _size(self, labels, declared, name, argument):
+        """Check labels, and count them if their number was not declared."""
+        if labels.ndim != 1:
+            raise ValueError(f"{name} has shape {tuple(labels.shape)}, expected (n,): one label per trial.")
+        if labels.is_floating_point() or labels.is_complex():
+            remedy = " or make the penalty with nuisance='continuous'" if name == "s" else ""
+            raise ValueError(
+                f"{name} has dtype {labels.dtype}, expected integer labels: pass {name}.long(){remedy}."
+            )
+        # Looking at values waits for the device, so on a GPU only the first batch is checked.
+        hidden = is_traced(labels) or (labels.is_cuda and self._has_checked and declared is not None)
+        if hidden and declared is None:
+            raise ValueError(f"{argument}=None cannot be counted under vmap or compile: pass {argument}.")
+        if hidden or not len(labels):
+            return declared or 1
+        low, high = (int(v) for v in labels.aminmax())
+        if low < 0 or (declared is not None and high >= declared):
+            top = "" if declared is None else f" {declared - 1}"
+            raise ValueError(
+                f"{name} holds label {low if low < 0 else high}, expected labels from 0 to{top or ' n - 1'}: "
+                f"encode them (sklearn.preprocessing.LabelEncoder) or raise {argument}."
+            )
+        return high + 1 if declared is None else declared
+
+    def _warn_if_degenerate(self, z, batch):
+        if self._has_warned or z.is_cuda or is_traced(z, batch.s, batch.y):
+            return
+        if not self.measures[0].usable(batch):
+            self._has_warned = True
+            warnings.warn(
+                f"A batch of {len(z)} trials held fewer than two subjects with at least "
+                f"{self.measures[0].min_trials} trials{' in every class' if batch.y is not None else ''}: its "
+                "penalty is zero. Use larger or subject-balanced batches. This warning is given once.",
+                DegenerateBatchWarning,
+                stacklevel=3,
+            )
+
+
+def make_penalty(
+    method,
+    mode="marginal",
+    *,
+    n_features=None,
+    n_subjects=None,
+    n_classes=None,
+    nuisance="discrete",
+    **options,
+):
+    """Make a censoring penalty.
+
+    Parameters
+    ----------
+    method : {"adv", "mige", "mmd", "pairmmd", "began"}, Measure or callable
+        Measure of dependence: a name of :data:`~braindecode_censor.measures.MEASURES`, a measure, or a
+        callable that makes one from ``(n_features, n_subjects, n_classes, **options)``.
+    mode : {"marginal", "conditional", "complementary"}
+        Make z independent of s, independent of s given y, or its first half independent of s and its second
+        half informative about s.
+    n_features : int, optional
+        Width of z. The methods with a critic ("adv", "began") need it.
+    n_subjects : int, optional
+        Number of subjects. The methods with a critic need it; the others count them in each batch when it is
+        omitted, which ``torch.compile`` and ``torch.func.vmap`` do not allow.
+    n_classes : int, optional
+        Number of classes, for the conditional mode; likewise.
+    nuisance : {"discrete", "continuous"}
+        Whether s holds labels or real values (age, fatigue, ...). "mmd", "mige" and "adv" can do both.
+    **options
+        Options of the measure, such as `reduction`, `min_trials`, `lengthscale`, `score`, `reg`, `pairs`,
+        `fraction`, `size`, `gamma`, `beta`, `hidden`.
+
+    Returns
+    -------
+    penalty : Penalty
+        A module: ``penalty(z, s, y)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> penalty = make_penalty("mmd", mode="conditional", n_subjects=2, n_classes=2)
+    >>> z, s, y = torch.randn(16, 4), torch.arange(16) % 2, torch.arange(16) // 8
+    >>> penalty(z, s, y).shape
+    torch.Size([])
+    """
+    check_choice("mode", mode, MODES)
+    check_choice("nuisance", nuisance, ("discrete", "continuous"))
+    sizes = {"n_features": n_features, "n_subjects": n_subjects, "n_classes": n_classes}
+    for name, minimum in (("n_features", 1), ("n_subjects", 2), ("n_classes", 1)):
+        if sizes[name] is not None:
+            minimum = 1 if nuisance == "continuous" else minimum
+            sizes[name] = check_size(name, sizes[name], minimum)
+    if not MODES[mode].conditions_on_y:
+        sizes["n_classes"] = None
+    n_terms = 2 if MODES[mode].halves else 1
+    if n_features is not None:
+        MODES[mode].terms(n_features)  # raises for an odd width in complementary mode
+        sizes["n_features"] = n_features // n_terms
+    measures = _make_measures(method, mode, nuisance, sizes, options, n_terms)
+    return Penalty(measures, mode, sizes["n_subjects"], sizes["n_classes"], nuisance)
+
+
+def _make_measures(method, mode, nuisance, sizes, options, n_terms):
+    if isinstance(method, Measure):
+        if options:
+            raise ValueError(f"method is a measure already, so its options {sorted(options)} have no effect.")
+        return [method, *(copy.deepcopy(method) for _ in range(n_terms - 1))]
+    make = method if callable(method) else MEASURES[check_choice("method", method, MEASURES)]
+    if nuisance not in getattr(make, "nuisances", (nuisance,)):
+        able = sorted(name for name, kind in MEASURES.items() if nuisance in kind.nuisances)
+        raise ValueError(f"method={method!r} cannot judge nuisance={nuisance!r}: choose from {able}.")
+    if getattr(make, "has_critic", False):
+        needed = ["n_features"]
+        needed += ["n_subjects"] if nuisance == "discrete" else []
+        needed += ["n_classes"] if MODES[mode].conditions_on_y else []
+        missing = [name for name in needed if sizes[name] is None]
+        if missing:
+            raise ValueError(
+                f"method={method!r} with mode={mode!r} trains a network, whose size must be known: "
+                f"pass {' and '.join(missing)}."
+            )
+    _check_options(method, make, options)
+    return [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms)]
+
+
+def _check_options(method, make, options):
+    """Raise for an option that no class behind `make` takes; a typo must not pass in silence."""
+    known = set()
+    for kind in inspect.getmro(make) if inspect.isclass(make) else (make,):
+        known |= set(inspect.signature(kind).parameters) if kind is not object else set()
+    if "score_keywords" in known:
+        from braindecode_censor.scores import SCORES
+
+        for score in SCORES.values():
+            known |= set(inspect.signature(score).parameters)
+    if inspect.isclass(make) and issubclass(make, Measure):
+        for name in options:
+            check_choice("option", name, known - {"self", "options", "score_keywords", "args", "kwargs"})

@@ -1,0 +1,146 @@
+"""Distributions as rows of weights.
+
+``q(z)`` is the batch with uniform weights; ``q(z | s = m)`` is the same batch with the weights of everybody
+else set to zero. Nothing is ever cut out by subject or class, so shapes never depend on the data and every
+function here works under ``torch.func.vmap`` and ``torch.compile``.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["Batch", "cell_rows", "group_ranks", "group_sizes", "one_hot_rows", "same_group"]
+
+
+class Batch(NamedTuple):
+    """What a measure is told about a batch besides z.
+
+    Attributes
+    ----------
+    s : Tensor of shape (n,) or (n, p)
+        Subject labels from 0, or the real values of a continuous nuisance.
+    y : Tensor of shape (n,) or None
+        Task labels when the mode conditions on them, else None: a measure never has to know the mode.
+    n_subjects : int or None
+        Number of subjects.
+    n_classes : int or None
+        Number of classes.
+    continuous : bool
+        Whether `s` is real-valued.
+    noise : Tensor or None
+        Uniform random numbers for the random choice of pairs.
+    """
+
+    s: Tensor
+    y: Tensor | None = None
+    n_subjects: int | None = None
+    n_classes: int | None = None
+    continuous: bool = False
+    noise: Tensor | None = None
+
+
+def one_hot_rows(labels, n_labels, dtype):
+    """Indicator row of every label.
+
+    Parameters
+    ----------
+    labels : Tensor of shape (n,)
+        Integer labels.
+    n_labels : int
+        Number of rows.
+    dtype : torch.dtype
+        Type of the result.
+
+    Returns
+    -------
+    rows : Tensor of shape (n_labels, n)
+        1 where the sample has the row's label.
+    """
+    return (torch.arange(n_labels, device=labels.device)[:, None] == labels[None, :]).to(dtype)
+
+
+def cell_rows(batch, dtype):
+    """Indicator rows of every stratum (class) and of every subject in it.
+
+    Parameters
+    ----------
+    batch : Batch
+        Labels.
+    dtype : torch.dtype
+        Type of the result.
+
+    Returns
+    -------
+    strata : Tensor of shape (n_strata, n)
+        One row of ones without y, else one row per class.
+    cells : Tensor of shape (n_strata, n_subjects, n)
+        The rows of each subject within each stratum.
+    """
+    subjects = one_hot_rows(batch.s, batch.n_subjects, dtype)
+    if batch.y is None:
+        strata = torch.ones_like(subjects[:1])
+    else:
+        strata = one_hot_rows(batch.y, batch.n_classes, dtype)
+    return strata, strata[:, None] * subjects[None]
+
+
+def same_group(*labels):
+    """Tell for every pair of samples whether all their labels agree.
+
+    Parameters
+    ----------
+    *labels : Tensor of shape (n,) or None
+        Labels; None is ignored.
+
+    Returns
+    -------
+    same : Tensor of shape (n, n), bool
+        True where a pair agrees.
+    """
+    same = None
+    for label in labels:
+        if label is not None:
+            agree = label[:, None] == label[None, :]
+            same = agree if same is None else same & agree
+    return same
+
+
+def group_sizes(same):
+    """Size of the group of every sample.
+
+    Parameters
+    ----------
+    same : Tensor of shape (n, n), bool
+        Pairs of one group; a sample outside every group has an empty row.
+
+    Returns
+    -------
+    sizes : Tensor of shape (n,), int64
+        Number of samples in the sample's group.
+    """
+    return same.sum(-1)
+
+
+def group_ranks(same):
+    """Number the groups 0, 1, ... in order of first appearance.
+
+    Parameters
+    ----------
+    same : Tensor of shape (n, n), bool
+        Pairs of one group.
+
+    Returns
+    -------
+    ranks : Tensor of shape (n,), int64
+        Number of the sample's group; -1 outside every group.
+    first : Tensor of shape (n,), bool
+        True for the first sample of each group.
+    """
+    index = torch.arange(same.shape[-1], device=same.device)
+    representative = same.to(torch.int8).argmax(-1)  # the first True
+    inside = same.any(-1)
+    first = inside & (representative == index)
+    numbers = first.long().cumsum(-1) - 1
+    ranks = numbers[representative]
+    return torch.where(inside, ranks, torch.full_like(ranks, -1)), first
