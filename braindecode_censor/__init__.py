@@ -13,7 +13,9 @@ from braindecode_censor.penalty import Penalty, make_penalty
 from braindecode_censor.scores import make_score
 
 # public name -> module that defines it, imported on first use
-_LAZY = {}
+_LAZY = {
+    "FastEEGNet": "encoder",
+}
 
 __all__ = ["CensoredLoss", "Penalty", "__version__", "make_penalty", "make_score", *_LAZY]
 
