@@ -1,0 +1,159 @@
+"""One censoring step: the critic learns on the latent code, then the penalty pushes the code."""
+
+import copy
+import math
+
+import torch
+from torch import nn
+
+from braindecode_censor.penalty import make_penalty
+
+__all__ = ["CensoringStep", "EpochMonitor", "build_penalty"]
+
+# Trials per epoch on which the critic's accuracy is taken: enough to read it, too few to cost time.
+_MONITORED = 128
+
+
+def build_penalty(penalty, device, random_state, **options):
+    """Make a penalty without touching torch's global generator.
+
+    Parameters
+    ----------
+    penalty : str or nn.Module
+        Method, or a finished penalty, which is copied.
+    device : torch.device
+        Where the penalty will work.
+    random_state : int
+        Seed of the critic's weights.
+    **options
+        What :func:`~braindecode_censor.make_penalty` takes; unused for a finished penalty.
+
+    Returns
+    -------
+    penalty : nn.Module
+        In training mode, on `device`.
+    """
+    if isinstance(penalty, nn.Module):
+        return copy.deepcopy(penalty).to(device).train()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(random_state)
+        return make_penalty(penalty, **options).to(device).train()
+
+
+class CensoringStep:
+    r"""Train the critic on z, then return the gradient of the penalty in z.
+
+    Parameters
+    ----------
+    penalty : nn.Module
+        Made by :func:`~braindecode_censor.make_penalty`.
+    critic_lr : float
+        Learning rate of the critic's Adam.
+    critic_steps : int
+        Critic steps per call.
+    random_state : int
+        Seed of random pairs.
+
+    Attributes
+    ----------
+    noise : Tensor or None
+        The random draws of the last call.
+    """
+
+    def __init__(self, penalty, critic_lr=1e-3, critic_steps=1, random_state=0):
+        self.penalty = penalty
+        self.critic_steps = critic_steps
+        self.generator = torch.Generator().manual_seed(random_state)
+        parameters = penalty.critic_parameters()
+        self.optimizer = torch.optim.Adam(parameters, lr=critic_lr) if parameters else None
+        self.noise = None
+
+    def __call__(self, z, s, y, needs_gradient=True):
+        """Take the step.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code, detached from the encoder.
+        s, y : Tensor of shape (n,)
+            Subject labels and task labels.
+        needs_gradient : bool
+            Whether the gradient is wanted, or only the numbers.
+
+        Returns
+        -------
+        gradient : Tensor of shape (n, n_features) or None
+            Of the penalty, in z.
+        numbers : Tensor of shape (2,)
+            The penalty and the critic's loss.
+        """
+        critic_loss = self._train_critic(z, s, y)
+        self.noise = self.penalty.draw_noise(self.generator)
+        leaf = z.detach().requires_grad_(needs_gradient)
+        with torch.set_grad_enabled(needs_gradient):
+            value = self.penalty(leaf, s, y, noise=self.noise)
+        gradient = torch.autograd.grad(value, leaf)[0] if needs_gradient else None
+        return gradient, torch.stack([value.detach(), critic_loss])
+
+    def _train_critic(self, z, s, y):
+        loss = z.new_full((), math.nan)
+        if self.optimizer is None:
+            return loss
+        for _ in range(self.critic_steps):
+            loss = self.penalty.critic_loss(z, s, y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+        return loss.detach()
+
+
+class EpochMonitor:
+    """Sums over the batches of an epoch, read from the device once at its end."""
+
+    def __init__(self):
+        self.sums, self.n_batches, self.seen = 0, 0, []
+
+    def add(self, numbers, z, s, y):
+        """Take in a batch.
+
+        Parameters
+        ----------
+        numbers : Tensor of shape (2,)
+            The penalty and the critic's loss.
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        s, y : Tensor of shape (n,)
+            Subject labels and task labels.
+        """
+        self.sums = self.sums + numbers
+        self.n_batches += 1
+        if sum(len(codes) for codes, _, _ in self.seen) < _MONITORED:
+            self.seen.append((z, s, y))
+
+    def report(self, penalty):
+        """Return the epoch's numbers.
+
+        Parameters
+        ----------
+        penalty : nn.Module
+            The penalty, for its diagnostics.
+
+        Returns
+        -------
+        numbers : dict of str to float
+            ``penalty``, with a critic ``critic_loss``, and the diagnostics; beside an ``accuracy`` of the
+            critic also ``chance``, the share of the most frequent subject among the same trials.
+        """
+        if not self.n_batches:
+            return {}
+        mean, critic_loss = (self.sums / self.n_batches).tolist()
+        numbers = {"penalty": mean}
+        if not math.isnan(critic_loss):
+            numbers["critic_loss"] = critic_loss
+        z, s, y = (torch.cat(parts) for parts in zip(*self.seen))
+        with torch.no_grad():
+            found = penalty.diagnostics(z, s, y)
+        numbers |= {name.removeprefix("subject_"): value.item() for name, value in found.items()}
+        if "accuracy" in numbers:
+            numbers["chance"] = (torch.bincount(s).max() / len(s)).item()
+        return numbers

@@ -1,0 +1,147 @@
+"""Where the subject labels of a batch come from, on a net that knows nothing about subjects.
+
+skorch hands a callback the batch's x and y only. So while the training loader is being built, its dataset is
+wrapped to yield one item more, the trial's label, and the loader is wrapped to take that item off again.
+Labels travel with their trials, whatever the sampler, the collation or the number of worker processes.
+"""
+
+import mne
+import numpy as np
+import torch
+from braindecode.datasets import BaseConcatDataset
+from torch.utils.data import Dataset, Subset
+
+__all__ = ["LabelTap", "find_labels"]
+
+
+def find_labels(data, key="subject"):
+    """Look for the label of every trial in the data itself.
+
+    Parameters
+    ----------
+    data : object
+        An :class:`mne.Epochs` (column `key` of its metadata), a Braindecode ``BaseConcatDataset`` (its
+        description, or its windows' metadata), or any object with an attribute named after the plural of
+        `key` (``subjects``).
+    key : str
+        Name of the label.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_trials,) or None
+        None when the data carries no such label.
+    """
+    if isinstance(data, mne.BaseEpochs):
+        known = data.metadata is not None and key in data.metadata
+        return data.metadata[key].to_numpy() if known else None
+    if isinstance(data, BaseConcatDataset):
+        return _concat_labels(data, key)
+    labels = getattr(data, f"{key}s", None)
+    return None if labels is None else np.asarray(labels)
+
+
+def _concat_labels(data, key):
+    described = [part.description is not None and key in part.description for part in data.datasets]
+    if all(described):
+        return np.concatenate([[part.description[key]] * len(part) for part in data.datasets])
+    windows = [getattr(part, "metadata", None) for part in data.datasets]
+    if all(window is not None and key in window for window in windows):
+        return np.concatenate([window[key].to_numpy() for window in windows])
+    return None
+
+
+def _unwind(dataset):
+    """Follow nested subsets to the dataset at their root, with the positions in it."""
+    if not isinstance(dataset, Subset):
+        return dataset, np.arange(len(dataset))
+    root, positions = _unwind(dataset.dataset)
+    return root, positions[np.asarray(dataset.indices, dtype=int)]
+
+
+class LabelTap:
+    """A loader factory that replaces ``net.iterator_train`` for one call and taps the labels.
+
+    Parameters
+    ----------
+    net : NeuralNet
+        The net that is about to train. Its loader factory is put back as soon as the loader is built.
+    receive : callable
+        Called once with the labels of the training trials (ndarray); returns them as integers.
+    deliver : callable
+        Called with the labels of a batch (Tensor) just before the batch is.
+    labels : ndarray of shape (n_trials,) or None
+        Labels of the trials handed to ``fit``, used where the dataset does not carry its own.
+    key : str
+        Name of the label.
+    """
+
+    def __init__(self, net, receive, deliver, labels, key):
+        self.net, self.receive, self.deliver = net, receive, deliver
+        self.labels, self.key = labels, key
+        self.factory = net.iterator_train
+        net.iterator_train = self
+
+    def __call__(self, dataset, **kwargs):
+        """Build the net's own loader over the labelled dataset.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            What to train on, after the net's own validation split.
+        **kwargs
+            Options of the loader.
+
+        Returns
+        -------
+        loader : iterable
+            Yields what the net's own loader would.
+        """
+        # At once, and not when training ends: an error in between must not leave the net changed.
+        self.net.iterator_train = self.factory
+        codes = torch.as_tensor(self.receive(self._labels_of(dataset)), dtype=torch.int64)
+        return _TappedLoader(self.factory(_Labelled(dataset, codes), **kwargs), self.deliver)
+
+    def _labels_of(self, dataset):
+        root, positions = _unwind(dataset)
+        labels = find_labels(root, self.key)
+        if labels is None:
+            labels = self.labels
+        if labels is None or len(labels) != len(root):
+            count = "none" if labels is None else len(labels)
+            raise ValueError(
+                f"{self.key}s: {count} labels for {len(root)} trials. Pass one label per trial of the X that "
+                f"fit gets: Censor(..., subjects=labels)."
+            )
+        return labels[positions]
+
+
+class _Labelled(Dataset):
+    """The items of a dataset with one more each: the label. Takes single positions and lists of them."""
+
+    def __init__(self, dataset, codes):
+        self.dataset, self.codes = dataset, codes
+
+    def __len__(self):
+        return len(self.dataset)
+
+    def __getitem__(self, position):
+        return (*self.dataset[position], self.codes[position])
+
+
+class _TappedLoader:
+    """A loader that hands the last item of every batch elsewhere."""
+
+    def __init__(self, loader, deliver):
+        self.loader, self.deliver = loader, deliver
+
+    def __iter__(self):
+        for *batch, codes in self.loader:
+            self.deliver(codes)
+            yield tuple(batch)
+
+    def __len__(self):
+        return len(self.loader)
+
+    def __getattr__(self, name):
+        # Braindecode reads the loader's settings (batch_size, drop_last, dataset).
+        return getattr(self.__dict__["loader"], name)

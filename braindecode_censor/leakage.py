@@ -1,0 +1,143 @@
+"""How much a latent code still tells about the subject, according to probes that never saw training."""
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+__all__ = ["leakage"]
+
+_N_LANDMARKS = 200
+
+
+def leakage(z, y, subjects, *, halves=False, n_splits=5, n_boot=1000, level=0.95, random_state=0):
+    r"""Cross-validate fresh probes that guess the subject from the latent code.
+
+    Parameters
+    ----------
+    z : array-like of shape (n_trials, n_features)
+        Latent code, in evaluation mode.
+    y, subjects : array-like of shape (n_trials,)
+        Class and subject of every trial.
+    halves : bool
+        Whether to probe the two halves of z too, as complementary censoring splits them.
+    n_splits : int
+        Folds of the cross-validation over trials.
+    n_boot : int
+        Bootstrap repetitions of the interval.
+    level : float
+        Coverage of the interval.
+    random_state : int
+        Seed of folds, kernel landmarks and bootstrap.
+
+    Returns
+    -------
+    report : pandas.DataFrame
+        Columns ``part`` ("all", "first half", "second half"), ``view`` ("marginal", "within class"),
+        ``probe`` ("logistic", "kernel"), ``accuracy``, ``chance``, ``excess`` (accuracy over chance),
+        ``low`` and ``high`` (bootstrap interval of the excess).
+
+    Notes
+    -----
+    Accuracy is balanced over subjects, so chance is one over their number however many trials each has.
+    Within class, a probe is trained per class on that class's trials, and accuracies are averaged over
+    classes: this is what conditional censoring removes. A class (or a subject in it) with fewer trials than
+    two is left out. The interval resamples trials within each subject, given the fitted probes.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> s, y = np.arange(200) % 2, np.arange(200) // 2 % 2
+    >>> report = leakage(rng.normal(size=(200, 3)) + 3 * s[:, None], y, s)
+    >>> bool((report.low > 0.4).all())
+    True
+    """
+    z, y, subjects = np.asarray(z, dtype=float), np.asarray(y), np.asarray(subjects)
+    _check(z, y, subjects)
+    middle = z.shape[1] // 2
+    parts = {"all": z} | ({"first half": z[:, :middle], "second half": z[:, middle:]} if halves else {})
+    rows = []
+    for part, code in parts.items():
+        for probe, model in _probes(random_state).items():
+            for view, groups in (("marginal", np.zeros(len(y))), ("within class", y)):
+                hits = _cross_validate(model, code, subjects, groups, n_splits, random_state)
+                rows.append(
+                    {
+                        "part": part,
+                        "view": view,
+                        "probe": probe,
+                        **_summary(hits, n_boot, level, random_state),
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def _probes(random_state):
+    def logistic():
+        return LogisticRegression(max_iter=500)
+
+    kernel = Nystroem(kernel="rbf", n_components=_N_LANDMARKS, random_state=random_state)
+    return {
+        "logistic": make_pipeline(StandardScaler(), logistic()),
+        "kernel": make_pipeline(StandardScaler(), kernel, logistic()),
+    }
+
+
+def _cross_validate(model, z, subjects, groups, n_splits, random_state):
+    """Return, for every group and subject in it, which of the trials were guessed right."""
+    hits = []
+    for group in np.unique(groups):
+        members = np.flatnonzero(groups == group)
+        _, codes, counts = np.unique(subjects[members], return_inverse=True, return_counts=True)
+        members, codes = members[counts[codes] > 1], codes[counts[codes] > 1]
+        if len(np.unique(codes)) < 2:
+            continue
+        folds = StratifiedKFold(
+            min(n_splits, counts[counts > 1].min()), shuffle=True, random_state=random_state
+        )
+        right = np.zeros(len(members), dtype=bool)
+        for train, test in folds.split(members, codes):
+            fitted = _sized(model, len(train)).fit(z[members[train]], codes[train])
+            right[test] = fitted.predict(z[members[test]]) == codes[test]
+        hits.append([right[codes == code] for code in np.unique(codes)])
+    if not hits:
+        raise ValueError(
+            "subjects: no class has two subjects with two trials each, so nothing can be probed."
+        )
+    return hits
+
+
+def _sized(model, n_trials):
+    model = clone(model)
+    if "nystroem" in model.named_steps:
+        model.set_params(nystroem__n_components=min(_N_LANDMARKS, n_trials))
+    return model
+
+
+def _summary(hits, n_boot, level, random_state):
+    rng = np.random.default_rng(random_state)
+    chance = np.mean([1 / len(group) for group in hits])
+
+    def accuracy(draw):
+        return np.mean([np.mean([draw(right) for right in group], axis=0) for group in hits], axis=0)
+
+    boot = accuracy(lambda right: rng.binomial(len(right), right.mean(), size=n_boot) / len(right)) - chance
+    low, high = np.quantile(boot, [(1 - level) / 2, (1 + level) / 2])
+    excess = accuracy(np.mean) - chance
+    return {"accuracy": excess + chance, "chance": chance, "excess": excess, "low": low, "high": high}
+
+
+def _check(z, y, subjects):
+    if z.ndim != 2 or not np.isfinite(z).all():
+        raise ValueError(f"z has shape {z.shape}: expected finite values of shape (n_trials, n_features).")
+    for name, labels in (("y", y), ("subjects", subjects)):
+        if labels.shape != (len(z),):
+            raise ValueError(
+                f"{name} has shape {labels.shape} and z has {len(z)} trials: pass one per trial."
+            )
+    if len(np.unique(subjects)) < 2:
+        raise ValueError("subjects: leakage compares subjects and needs at least two.")

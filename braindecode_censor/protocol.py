@@ -1,0 +1,236 @@
+"""The training protocol, in terms of skorch: what is split, drawn, weighed, scheduled and kept."""
+
+from contextlib import contextmanager
+
+import mne
+import numpy as np
+import torch
+from braindecode import EEGClassifier
+from skorch.callbacks import LRScheduler
+from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.data import Subset
+
+from braindecode_censor._check import check_choice
+from braindecode_censor.callback import Censor
+from braindecode_censor.criterion import FoldCrossEntropy, class_weight
+from braindecode_censor.labels import find_labels
+from braindecode_censor.modules import module_options, resolve_module, set_momentum
+from braindecode_censor.sampler import SubjectBatches
+from braindecode_censor.selection import BestEpoch
+from braindecode_censor.splits import split_subject, validation_subject
+from braindecode_censor.trials import Trials, check_labels, read_signals, zscore
+
+__all__ = ["ProtocolClassifier", "inverse_sqrt"]
+
+_NO_SUBJECTS = (
+    "censoring needs to know whose trial each one is. Call fit(X, y, subjects=labels) with one label per "
+    "trial. In MOABB use CrossSubjectEvaluation, which hands the labels over by itself; WithinSession and "
+    "CrossSession evaluations do not, and have nothing to censor."
+)
+_PENALTY_OPTIONS = ("score", "reg", "lengthscale", "pairs", "fraction", "size")
+_CENSOR_OPTIONS = ("weight", "warmup", "critic_lr", "critic_steps", "layer")
+
+
+def inverse_sqrt(epoch):
+    """Return the factor of the learning rate in an epoch, one over its square root.
+
+    Parameters
+    ----------
+    epoch : int
+        Counted from 0, as torch does.
+
+    Returns
+    -------
+    factor : float
+        1 in the first epoch.
+    """
+    return (epoch + 1) ** -0.5
+
+
+class ProtocolClassifier(EEGClassifier):
+    """Braindecode's classifier with the protocol's data path; the constructor is its subclass's business."""
+
+    def _prepare(self, X, y, subjects):
+        """Check and encode what fit was given, and decide on everything that depends on it."""
+        signals, targets = read_signals(X)
+        n_trials = len(signals)
+        y = check_labels("y", targets if y is None else y, n_trials, "pass one class per trial.")
+        subjects = find_labels(X) if subjects is None else subjects
+        subjects = check_labels("subjects", subjects, n_trials, _NO_SUBJECTS)
+        self.classes_inferred_, codes = np.unique(y, return_inverse=True)
+        self._split(codes, subjects)
+        sfreq = {"sfreq": X.info["sfreq"]} if isinstance(X, mne.BaseEpochs) else {}
+        n_chans, n_times = signals.shape[1:]
+        self.signal_args_ = {"n_chans": n_chans, "n_times": n_times, "n_outputs": len(self.classes_), **sfreq}
+        targets = torch.as_tensor(codes, dtype=torch.int64, device=self.device)
+        return Trials(self._to_tensor(signals), targets, subjects), codes
+
+    def _split(self, codes, subjects):
+        chosen = self.valid_subject
+        if isinstance(chosen, str) and chosen == "rotate":
+            chosen = validation_subject(subjects, self.roster)
+        train, valid = split_subject(subjects, chosen)
+        _check_training_part(codes, subjects, train, chosen, self.classes_inferred_, self.penalty is not None)
+        self.valid_subject_, self.split_ = chosen, (train, valid)
+        self.batches_ = self._make_batches(subjects[train], codes[train])
+        share = None if self.batches_ is None else self.batches_.share()
+        self.class_weight_ = self.train_weight_ = None
+        if self.class_weighted:
+            self.class_weight_ = class_weight(codes[train])
+            self.train_weight_ = class_weight(codes[train], share)
+
+    def _make_batches(self, subjects, codes):
+        check_choice("sampling", self.sampling, ("balanced", "shuffle"))
+        if self.sampling == "shuffle":
+            return None
+        y = codes if self.censoring == "conditional" else None
+        return SubjectBatches(subjects, y, self.batch_size, self.subjects_per_batch, self.random_state)
+
+    def _to_tensor(self, signals):
+        signals = zscore(signals) if self.standardize else signals
+        return torch.as_tensor(signals, dtype=torch.float32, device=self.device)
+
+    @contextmanager
+    def _seeded(self):
+        """Seed torch for the time of a fit and leave its generators as they were."""
+        if self.random_state is None:
+            yield
+            return
+        on_cuda = torch.device(self.device).type == "cuda"
+        with torch.random.fork_rng(devices=[self.device] if on_cuda else []):
+            torch.manual_seed(self.random_state)
+            yield
+
+    # What follows replaces methods of skorch and Braindecode.
+
+    def check_data(self, X, y=None):
+        """Do nothing: the data were checked before skorch saw them.
+
+        Parameters
+        ----------
+        X, y : object
+            Ignored.
+        """
+
+    def get_dataset(self, X, y=None):
+        """Return the trials of any input as a dataset.
+
+        Parameters
+        ----------
+        X : Trials, array-like, mne.Epochs or Dataset
+            Trials.
+        y : None
+            Unused.
+
+        Returns
+        -------
+        trials : Trials
+            Standardised, on the device.
+        """
+        if isinstance(X, (Trials, Subset)):
+            return X
+        signals, _ = read_signals(X)
+        expected = tuple(self.signal_args_[name] for name in ("n_chans", "n_times"))
+        if signals.shape[1:] != expected:
+            raise ValueError(f"X has {signals.shape[1:]} channels and samples per trial, fit had {expected}.")
+        return Trials(self._to_tensor(signals))
+
+    def get_split_datasets(self, X, y=None, **fit_params):
+        """Return the trials to train on and those of the validation subject.
+
+        Parameters
+        ----------
+        X : Trials
+            All trials given to ``fit``.
+        y : None
+            Unused.
+        **fit_params
+            Unused.
+
+        Returns
+        -------
+        train, valid : Subset
+            `valid` is None without a validation subject.
+        """
+        if self.train_split is not None:
+            raise ValueError("train_split is not used here: choose the validation trials with valid_subject.")
+        train, valid = self.split_
+        return Subset(X, train.tolist()), Subset(X, valid.tolist()) if len(valid) else None
+
+    def get_params_for(self, prefix):
+        """Collect the arguments of a part of the net.
+
+        Parameters
+        ----------
+        prefix : str
+            Such as "module" or "iterator_train".
+
+        Returns
+        -------
+        kwargs : dict
+            The user's, completed by what the data and the protocol say.
+        """
+        kwargs = super().get_params_for(prefix)
+        if prefix == "module":
+            module = resolve_module(self.module, self.fast)
+            return module_options(module, getattr(self, "signal_args_", {}), kwargs)
+        if prefix == "iterator_train":
+            return {"batches": self.batches_, **kwargs} if self.batches_ is not None else kwargs
+        if prefix == "criterion" and self.criterion is FoldCrossEntropy:
+            weights = {"weight": self.class_weight_, "train_weight": self.train_weight_}
+            return {**weights, **kwargs}
+        return kwargs
+
+    def initialize_module(self):
+        """Build the network.
+
+        Returns
+        -------
+        self : ProtocolClassifier
+            The net.
+        """
+        module = resolve_module(self.module, self.fast)
+        self.module_ = self.initialized_instance(module, self.get_params_for("module"))
+        set_momentum(self.module_, self.batch_norm_momentum)
+        return self
+
+    @property
+    def _default_callbacks(self):
+        dropped = {"valid_acc"} | ({"print_log"} if not self.verbose else set())
+        callbacks = [item for item in super()._default_callbacks if item[0] not in dropped]
+        callbacks.append(("schedule", LRScheduler(LambdaLR, lr_lambda=inverse_sqrt)))
+        if self.penalty is not None:
+            options = {name: getattr(self, name) for name in _PENALTY_OPTIONS}
+            options = {name: value for name, value in options.items() if value is not None}
+            options |= {name: getattr(self, name) for name in _CENSOR_OPTIONS}
+            options["random_state"] = self.random_state or 0
+            callbacks.append(("censor", Censor(self.penalty, self.censoring, **options)))
+        return [*callbacks, ("best", BestEpoch(self.patience))]
+
+    def _set_signal_args(self, X, y, classes):
+        # Braindecode writes what it infers into the parameters, where a clone would inherit it.
+        pass
+
+    def _get_param_names(self):
+        # skorch lists a private set among the parameters. Its printed order changes from process to process,
+        # and with it the key under which MOABB looks for results.
+        return [name for name in super()._get_param_names() if not name.startswith("_")]
+
+
+def _check_training_part(codes, subjects, train, valid_subject, classes, censors):
+    if len(classes) < 2:
+        raise ValueError(f"y holds one class, {classes.tolist()}: a classifier needs at least two.")
+    people = np.unique(subjects[train])
+    needed = 2 if censors else 1
+    if len(people) < needed:
+        raise ValueError(
+            f"subjects: {len(people)} left to train on beside the validation subject {valid_subject!r}, but "
+            f"{'censoring' if censors else 'training'} needs {needed}: add subjects or pass "
+            "valid_subject=None."
+        )
+    absent = np.setdiff1d(np.arange(len(classes)), codes[train])
+    if len(absent):
+        raise ValueError(
+            f"y: class {classes[absent].tolist()} occurs only in the validation subject {valid_subject!r}; "
+            "choose another valid_subject or leave the class out."
+        )

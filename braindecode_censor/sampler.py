@@ -1,0 +1,149 @@
+"""Batches that hold several trials of several subjects, which is what a censoring penalty needs."""
+
+import numpy as np
+
+from braindecode_censor._check import check_size
+
+__all__ = ["SubjectBatches", "batch_shape"]
+
+# A class that has fewer companions than this in a batch gives the task loss little to contrast it with.
+_CLASSES_WANTED = 8
+# Trials per subject below which a subject's distribution is hardly visible in a batch (score estimators
+# want eight and more); per cell of subject and class four, or two when the classes are many.
+_TRIALS_WANTED = 8
+
+
+def batch_shape(batch_size, n_subjects, n_classes=1, subjects_per_batch=None):
+    """Choose P subjects x K classes x Q trials that fill a batch.
+
+    Parameters
+    ----------
+    batch_size : int
+        Trials per batch at most.
+    n_subjects : int
+        Subjects to draw from.
+    n_classes : int
+        Classes to draw from; 1 when batches are not balanced over classes.
+    subjects_per_batch : int or None
+        P, when the user fixes it. None: as many as leave each of them enough trials.
+
+    Returns
+    -------
+    shape : tuple of int
+        P, K and Q, with ``P * K * Q <= batch_size`` unless the batch size is below four.
+
+    Examples
+    --------
+    >>> batch_shape(64, n_subjects=8)
+    (8, 1, 8)
+    >>> batch_shape(64, n_subjects=8, n_classes=33)
+    (4, 8, 2)
+    """
+    wanted = min(n_classes, _CLASSES_WANTED)
+    least = _TRIALS_WANTED if n_classes == 1 else 4 if n_classes <= 4 else 2
+    trials = max(least, batch_size // (n_subjects * wanted))
+    subjects = subjects_per_batch or max(2, batch_size // (wanted * trials))
+    subjects = min(n_subjects, subjects)
+    classes = min(n_classes, max(1, batch_size // (subjects * trials)))
+    if n_classes > 1:  # one class alone would leave the task loss nothing to tell apart
+        classes = min(n_classes, max(2, classes))
+    return subjects, classes, max(1, batch_size // (subjects * classes))
+
+
+class SubjectBatches:
+    """Batches of P subjects x Q trials, or of P subjects x K classes x Q trials.
+
+    A cell is a subject, or a subject and a class. Every cell deals its trials in random order, each once per
+    round, so within a cell all trials are used equally often; and it never deals more than it has, so a batch
+    holds no trial twice (a pair of equal trials would count as perfect agreement in a kernel). An epoch has
+    as many batches as the plain one.
+
+    Parameters
+    ----------
+    subjects : array-like of shape (n_trials,)
+        Subject of every trial.
+    y : array-like of shape (n_trials,) or None
+        Class of every trial, to balance over classes too (what conditional censoring needs).
+    batch_size : int
+        Trials per batch at most.
+    subjects_per_batch : int or None
+        P; None chooses it (see :func:`batch_shape`).
+    random_state : int or None
+        Seed of the order. It is the sampler's own: the global generators are neither read nor moved.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        P, K and Q.
+
+    Examples
+    --------
+    >>> batches = SubjectBatches([1, 1, 1, 2, 2, 2], batch_size=4, random_state=0)
+    >>> [len(batch) for batch in batches]
+    [4]
+    """
+
+    def __init__(self, subjects, y=None, batch_size=64, subjects_per_batch=None, random_state=0):
+        subjects = np.unique(np.asarray(subjects), return_inverse=True)[1]
+        classes = np.zeros_like(subjects) if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
+        check_size("batch_size", batch_size, minimum=2)
+        if subjects_per_batch is not None:
+            check_size("subjects_per_batch", subjects_per_batch)
+        self.n_trials = len(subjects)
+        self.cells = {
+            (m, c): np.flatnonzero((subjects == m) & (classes == c))
+            for m, c in sorted(set(zip(subjects.tolist(), classes.tolist())))
+        }
+        self.n_subjects, self.n_classes = subjects.max() + 1, classes.max() + 1
+        size = min(batch_size, self.n_trials)
+        self.shape = batch_shape(size, self.n_subjects, self.n_classes, subjects_per_batch)
+        rng = np.random.default_rng(random_state)
+        self._subjects, self._classes = _Deck(range(self.n_subjects), rng), _Deck(range(self.n_classes), rng)
+        self._decks = {cell: _Deck(trials, rng) for cell, trials in self.cells.items()}
+
+    def __len__(self):
+        return max(1, self.n_trials // int(np.prod(self.shape)))
+
+    def __iter__(self):
+        for _ in range(len(self)):
+            yield self._batch()
+
+    def share(self):
+        """Probability of every trial to be the one behind a random place in a batch.
+
+        Returns
+        -------
+        share : ndarray of shape (n_trials,)
+            Sums to one. Class weights must be taken from it: batches balanced over classes need none.
+        """
+        share = np.zeros(self.n_trials)
+        for trials in self.cells.values():
+            share[trials] = min(len(trials), self.shape[2]) / len(trials)
+        return share / share.sum()
+
+    def _batch(self):
+        n_subjects, n_classes, n_trials = self.shape
+        subjects, classes = self._subjects.deal(n_subjects), self._classes.deal(n_classes)
+        drawn = [self._decks[m, c].deal(n_trials) for m in subjects for c in classes if (m, c) in self.cells]
+        if not drawn:  # none of these subjects has any of these classes; rare, and an empty batch is none
+            return self._batch()
+        return np.concatenate(drawn).tolist()
+
+
+class _Deck:
+    """Cards dealt in random order, each once per round, never the same one twice in a hand."""
+
+    def __init__(self, cards, rng):
+        self.cards = np.asarray(cards)
+        self.rng = rng
+        self.left = self.cards[:0]
+
+    def deal(self, n):
+        n = min(n, len(self.cards))
+        if len(self.left) < n:
+            fresh = self.rng.permutation(self.cards)
+            # The hand begins with what is left of the old round; the new round must not repeat that in it.
+            new = fresh[~np.isin(fresh, self.left)][: n - len(self.left)]
+            self.left = np.concatenate([self.left, new, fresh[~np.isin(fresh, new)]])
+        hand, self.left = self.left[:n], self.left[n:]
+        return hand

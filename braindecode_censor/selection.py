@@ -1,0 +1,125 @@
+"""Model selection on the validation subject: the epoch of minimum validation loss."""
+
+import math
+
+import torch
+from skorch.callbacks import Callback
+
+from braindecode_censor._check import check_size
+
+__all__ = ["BestEpoch"]
+
+
+class BestEpoch(Callback):
+    """Keep the weights of the epoch of minimum validation loss and put them back when training ends.
+
+    Parameters
+    ----------
+    patience : int or None
+        Stop after this many epochs without a new minimum; None trains all epochs.
+
+    Attributes
+    ----------
+    epoch_ : int or None
+        The best epoch so far, counted from 1.
+    loss_, score_ : float
+        Its validation loss, and its balanced accuracy on the validation trials.
+
+    Notes
+    -----
+    Weights are copied as a state dict, never pickled or deep-copied: a fitted EEGNet has parametrisations,
+    which can be neither. Ties keep the earlier epoch. ``valid_balanced_accuracy`` is written to the history
+    from the predictions that validation makes anyway.
+    """
+
+    def __init__(self, patience=None):
+        self.patience = patience
+
+    def __repr__(self):
+        return f"BestEpoch(patience={self.patience!r})"
+
+    def initialize(self):
+        """Forget everything.
+
+        Returns
+        -------
+        self : BestEpoch
+            The callback.
+        """
+        if self.patience is not None:
+            check_size("patience", self.patience)
+        self.epoch_, self.loss_, self.score_ = None, math.inf, math.nan
+        self.state_ = self.counts_ = None
+        return self
+
+    def on_batch_end(self, net, batch=None, training=None, y_pred=None, **kwargs):
+        """Count the correct validation trials of every class.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        batch : tuple
+            Signals and classes.
+        training : bool
+            Whether this was a training batch.
+        y_pred : Tensor of shape (n, n_classes)
+            Logits.
+        **kwargs
+            Ignored.
+        """
+        if training:
+            return
+        y = torch.as_tensor(batch[1], device=y_pred.device)
+        correct = (y_pred.argmax(1) == y).to(torch.float64)
+        if self.counts_ is None:
+            self.counts_ = correct.new_zeros(2, y_pred.shape[1])
+        self.counts_.index_add_(1, y, torch.stack([correct, torch.ones_like(correct)]))
+
+    def on_epoch_end(self, net, **kwargs):
+        """Compare the epoch with the best one.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        **kwargs
+            Ignored.
+        """
+        if self.counts_ is None:  # no validation trials
+            return
+        correct, total = self.counts_[:, self.counts_[1] > 0]
+        score = (correct / total).mean().item()
+        self.counts_ = None
+        net.history.record("valid_balanced_accuracy", score)
+        epoch, loss = len(net.history), net.history[-1, "valid_loss"]
+        if loss < self.loss_:
+            self.epoch_, self.loss_, self.score_ = epoch, loss, score
+            self._keep(net.module_.state_dict())
+        elif self.patience is not None and epoch - (self.epoch_ or 0) >= self.patience:
+            raise KeyboardInterrupt  # how skorch's own callbacks end training
+
+    def on_train_end(self, net, **kwargs):
+        """Put the weights of the best epoch back.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        **kwargs
+            Ignored.
+        """
+        if self.state_ is not None:
+            net.module_.load_state_dict(self.state_)
+        elif net.history and "valid_loss" in net.history[-1]:
+            raise ValueError(
+                "The validation loss was never finite: lower weight or lr, or raise warmup. "
+                f"Last training loss: {net.history[-1].get('train_loss')}."
+            )
+
+    def _keep(self, state):
+        if self.state_ is None:
+            self.state_ = {name: tensor.clone() for name, tensor in state.items()}
+            return
+        for name, tensor in state.items():
+            self.state_[name].copy_(tensor)

@@ -1,0 +1,135 @@
+"""Which subject validates: one per fit, and another one in every fold of a leave-one-subject-out run."""
+
+import hashlib
+import re
+import warnings
+
+import numpy as np
+
+__all__ = ["split_subject", "validation_subject"]
+
+_NUMBERED = re.compile(r"^(\D*)(\d+)(\D*)$")
+
+
+def validation_subject(subjects, roster=None):
+    """Choose the validation subject: the successor of the one that is missing.
+
+    Parameters
+    ----------
+    subjects : array-like of shape (n_trials,)
+        Subject of every trial that may be trained on. The test subject's trials are not among them.
+    roster : sequence or None
+        All subjects of the study, in order. None infers it from the labels.
+
+    Returns
+    -------
+    subject : object
+        One of `subjects`.
+
+    Notes
+    -----
+    In a leave-one-subject-out run over a roster of M subjects, fold m trains without subject m, and this rule
+    answers the next one in the roster (cyclically), so each subject validates exactly once. When several are
+    missing (grouped folds, a grid search inside a fold) the choice still turns with each of them: it starts
+    ``sum(positions of the missing) + number of the missing`` places into the roster and takes the first
+    subject that is there.
+
+    An estimator sees only the labels of the trials it may train on. If those are consecutive numbers, or
+    names that differ in a number alone (``S01``, ``S02``), with one hole or none, the missing subject is the
+    hole or one of the two ends, and both ends have the lowest subject as their successor: no roster is
+    needed. With gaps or free names *no* rule that sees only the training labels can use every subject once.
+    (For three subjects out of four or more it would have to orient each pair of subjects so that every triple
+    forms a cycle, which no tournament on four vertices does.) Then pass `roster`; without it the choice is
+    still deterministic and still turns, but some subjects validate twice and others never, and a warning
+    says so.
+
+    Examples
+    --------
+    >>> [int(validation_subject([s for s in (1, 2, 3, 4) if s != held_out])) for held_out in (1, 2, 3, 4)]
+    [2, 3, 4, 1]
+    >>> validation_subject(["anna", "dora"], roster=["anna", "bert", "dora"]).item()
+    'dora'
+    """
+    present = np.unique(np.asarray(subjects))
+    if roster is not None:
+        return _successor(present, list(roster), _check_roster(present, list(roster)))
+    numbers = _numbers(present)
+    if numbers is None:
+        _warn_unknown_roster(present)
+        digest = hashlib.sha256("\n".join(map(str, present)).encode()).digest()
+        return present[int.from_bytes(digest[:8], "big") % len(present)]
+    by_number = dict(zip(numbers, present))
+    full = list(range(min(numbers), max(numbers) + 1))
+    holes = [number for number in full if number not in by_number]
+    if len(holes) > 1:
+        _warn_unknown_roster(present)
+    return by_number[_successor(numbers, full, holes)]
+
+
+def split_subject(subjects, valid_subject):
+    """Return the positions of the trials to train on and of those to validate on.
+
+    Parameters
+    ----------
+    subjects : array-like of shape (n_trials,)
+        Subject of every trial.
+    valid_subject : object
+        The subject that validates; None trains on all trials.
+
+    Returns
+    -------
+    train, valid : ndarray of int
+        Positions in `subjects`, ascending. `valid` is empty when `valid_subject` is None.
+    """
+    subjects = np.asarray(subjects)
+    if valid_subject is None:
+        return np.arange(len(subjects)), np.arange(0)
+    # A comparison between unlike types (a number and strings) is one False, not an array of them.
+    is_valid = np.broadcast_to(subjects == valid_subject, subjects.shape)
+    if not is_valid.any():
+        raise ValueError(
+            f"valid_subject={valid_subject!r} has no trials; choose one of {np.unique(subjects).tolist()} "
+            "or valid_subject='rotate'."
+        )
+    return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
+
+
+def _successor(present, roster, missing):
+    position = {subject: place for place, subject in enumerate(roster)}
+    start = sum(position[subject] for subject in missing) + len(missing)
+    present = set(present.tolist() if isinstance(present, np.ndarray) else present)
+    turned = (roster[(start + step) % len(roster)] for step in range(len(roster)))
+    chosen = next(subject for subject in turned if subject in present)
+    return np.asarray(chosen)[()]
+
+
+def _check_roster(present, roster):
+    known = set(roster)
+    unknown = [subject for subject in present.tolist() if subject not in known]
+    if unknown:
+        raise ValueError(
+            f"roster={roster!r} lacks the subjects {unknown}: it must list every subject of the study, "
+            "with the same type as the subject labels."
+        )
+    present = set(present.tolist())
+    return [subject for subject in roster if subject not in present]
+
+
+def _numbers(present):
+    """Return the labels as integers if they are integers or differ in one number alone, else None."""
+    if np.issubdtype(present.dtype, np.integer):
+        return present.tolist()
+    matches = [_NUMBERED.match(str(label)) for label in present.tolist()]
+    if not all(matches) or len({(m[1], m[3]) for m in matches}) > 1:
+        return None
+    return [int(m[2]) for m in matches]
+
+
+def _warn_unknown_roster(present):
+    warnings.warn(
+        f"The subject labels {present.tolist()} are not consecutive, so the held-out subject cannot be told "
+        "from them and some subjects may validate more often than others. Pass roster=[...] with all "
+        "subjects of the study to use each of them once in a leave-one-subject-out run.",
+        UserWarning,
+        stacklevel=3,
+    )

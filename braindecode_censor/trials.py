@@ -1,0 +1,161 @@
+"""Trials as one resident tensor: z-scored once, indexed by whole batches, never collated one by one."""
+
+import mne
+import numpy as np
+import torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
+
+__all__ = ["TrialLoader", "Trials", "check_labels", "read_signals", "zscore"]
+
+
+class Trials(Dataset):
+    """A dataset whose items are whole batches when it is indexed by a list.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n_trials, n_chans, n_times)
+        Signals, on the device they are trained on.
+    y : Tensor of shape (n_trials,) or None
+        Class of every trial, 0 .. C-1; zeros when there is none (prediction).
+    subjects : array-like of shape (n_trials,) or None
+        Label of every trial's subject.
+    """
+
+    def __init__(self, x, y=None, subjects=None):
+        self.x = x
+        self.y = torch.zeros(len(x), dtype=torch.int64, device=x.device) if y is None else y
+        self.subjects = subjects
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, position):
+        position = torch.as_tensor(position, device=self.x.device)
+        return self.x[position], self.y[position]
+
+
+class TrialLoader(DataLoader):
+    """torch's loader, fetching each batch by one indexing instead of collating its trials.
+
+    It draws from torch's generator exactly as a plain ``DataLoader`` with the same options does, so it makes
+    the same batches from the same seed.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Accepts lists of positions, like :class:`Trials`, or a ``Subset`` of such a dataset.
+    batch_size : int
+        Trials per batch; a larger one than the data has makes one batch of all trials.
+    shuffle : bool
+        Whether to visit the trials in random order.
+    drop_last : bool
+        Whether to leave out a last batch that is not full.
+    batches : iterable of list of int or None
+        The batches of an epoch, such as :class:`~braindecode_censor.sampler.SubjectBatches`, instead of the
+        three options above.
+    **kwargs
+        Further options of ``DataLoader``.
+    """
+
+    def __init__(self, dataset, batch_size=64, shuffle=False, drop_last=False, batches=None, **kwargs):
+        if batches is None:
+            order = RandomSampler(dataset) if shuffle else SequentialSampler(dataset)
+            batches = BatchSampler(order, max(1, min(batch_size, len(dataset))), drop_last)
+        super().__init__(dataset, sampler=batches, batch_size=None, **kwargs)
+
+
+def zscore(x):
+    """Standardise each channel of each trial over time.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_trials, n_chans, n_times)
+        Signals of any scale.
+
+    Returns
+    -------
+    x : ndarray of shape (n_trials, n_chans, n_times)
+        Mean 0 and variance 1 over time. A constant channel becomes zeros: it carries nothing, and dividing
+        by its rounding error would turn it into noise.
+    """
+    eps = np.finfo(x.dtype).eps
+    largest = np.abs(x).max(axis=-1, keepdims=True)
+    # Divided by its own size first, so that neither volts nor a huge unit leave the range of squares.
+    x = x / np.where(largest > 0, largest, 1)
+    x = x - x.mean(axis=-1, keepdims=True)
+    scale = x.std(axis=-1, keepdims=True)
+    constant = scale <= 8 * eps
+    return np.where(constant, 0, x / np.where(constant, 1, scale))
+
+
+def read_signals(X):
+    """Return the signals of any input as one array, checked.
+
+    Parameters
+    ----------
+    X : array-like, Tensor, mne.Epochs or Dataset
+        Trials. A dataset is read once, from its first to its last item.
+
+    Returns
+    -------
+    signals : ndarray of shape (n_trials, n_chans, n_times)
+        Floating-point signals, all finite.
+    targets : ndarray of shape (n_trials,) or None
+        Second items of a dataset; None for other inputs.
+    """
+    targets = None
+    if isinstance(X, mne.BaseEpochs):
+        signals = X.get_data(units="uV")
+    elif isinstance(X, Dataset):
+        items = [X[position][:2] for position in range(len(X))]
+        signals = np.stack([np.asarray(x) for x, _ in items]) if items else np.empty(0)
+        targets = np.asarray([y for _, y in items])
+    else:
+        signals = np.asarray(X.detach().cpu() if isinstance(X, torch.Tensor) else X)
+    if signals.ndim != 3 or 0 in signals.shape:
+        raise ValueError(
+            f"X has shape {signals.shape}: expected (n_trials, n_chans, n_times), none of them zero. "
+            "For one channel use X[:, None, :]."
+        )
+    if not np.issubdtype(signals.dtype, np.floating):
+        signals = signals.astype(np.float32)
+    _check_finite(signals)
+    return signals, targets
+
+
+def check_labels(name, labels, n_trials, remedy):
+    """Return labels as an array, raising unless there is one per trial.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the message.
+    labels : array-like of shape (n_trials,) or None
+        What the user passed.
+    n_trials : int
+        Trials in X.
+    remedy : str
+        What to do when there are none.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_trials,)
+        The same labels.
+    """
+    if labels is None:
+        raise ValueError(f"{name}=None: {remedy}")
+    labels = np.asarray(labels)
+    if labels.shape != (n_trials,):
+        raise ValueError(f"{name} has shape {labels.shape} and X has {n_trials} trials: pass one per trial.")
+    if (labels != labels).any():
+        raise ValueError(f"{name} has missing values: every trial needs a label.")
+    return labels
+
+
+def _check_finite(signals):
+    finite = np.isfinite(signals).all(axis=(1, 2))
+    if not finite.all():
+        raise ValueError(
+            f"X has NaN or infinite values in {(~finite).sum()} of {len(finite)} trials, first in trial "
+            f"{np.flatnonzero(~finite)[0]}: drop or interpolate them."
+        )
