@@ -54,7 +54,8 @@ class Adversary(Measure):
     def __init__(
         self, n_features=None, n_subjects=None, n_classes=None, *, hidden=128, n_layers=3, **options
     ):
-        super().__init__(n_features, n_subjects, n_classes, **options)
+        # one trial per subject is enough: it only adds to a sum over trials
+        super().__init__(n_features, n_subjects, n_classes, **{"min_trials": 1, **options})
         hidden = [check_size("hidden", hidden)] * check_size("n_layers", n_layers)
         labels = () if n_classes is None else (n_classes,)
         n_outputs = n_subjects if self.nuisance == "discrete" else (n_subjects or 1)

@@ -150,7 +150,7 @@ class MIGE(Measure):
         usable = size >= self.min_trials
         if stratum is None:
             stratum = torch.ones_like(cell)
-        per_subject = (usable / size.clamp_min(1)).to(dtype)
+        per_subject = usable.to(dtype) / size.clamp_min(1)
         in_stratum = stratum.to(dtype)
         n_subjects = in_stratum @ per_subject  # every usable subject adds up to one
         counts = (n_subjects > 1.5).to(dtype)
@@ -160,7 +160,7 @@ class MIGE(Measure):
         if self.subject_weights == "uniform":
             inner = per_subject / n_subjects.clamp_min(1)
         else:
-            inner = usable / (in_stratum @ usable.to(dtype)).clamp_min(1)
+            inner = usable.to(dtype) / (in_stratum @ usable.to(dtype)).clamp_min(1)
         return outer, share * inner
 
     def _stratum_weights(self, batch, dtype):

@@ -1,0 +1,61 @@
+"""Batches and penalties that many tests go through."""
+
+import torch
+
+import braindecode_censor as bc
+
+METHODS = ("adv", "mige", "mmd", "pairmmd", "began")
+MODES = ("marginal", "conditional", "complementary")
+PENALTIES = [(method, mode) for method in METHODS for mode in MODES]
+IDS = [f"{method}-{mode}" for method, mode in PENALTIES]
+
+N_FEATURES, N_SUBJECTS, N_CLASSES = 6, 4, 3
+
+
+def labels(kind):
+    """Subject and class labels of a batch of the named kind."""
+    if kind == "balanced":
+        s = torch.arange(N_SUBJECTS).repeat_interleave(9)
+        return s, torch.arange(N_CLASSES).repeat(3 * N_SUBJECTS)
+    if kind == "unbalanced":
+        s = torch.tensor([0] * 14 + [1] * 9 + [2] * 7 + [3] * 6)
+        y = torch.tensor([0, 0, 0, 1, 1, 2] * 6)
+        return s, y
+    if kind == "missing subject":
+        s = torch.tensor([0, 1, 3]).repeat(10)
+        return s, torch.arange(30) // 3 % N_CLASSES
+    if kind == "single-trial cells":
+        s = torch.tensor([0] * 8 + [1] * 8 + [2] * 4 + [3])
+        y = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2] * 2 + [0, 0, 0, 1] + [2])
+        return s, y
+    if kind == "one class":
+        return torch.arange(24) % N_SUBJECTS, torch.ones(24, dtype=torch.long)
+    raise ValueError(kind)
+
+
+BATCHES = ("balanced", "unbalanced", "missing subject", "single-trial cells", "one class")
+
+
+def make_batch(kind, seed=0, dtype=torch.float64):
+    """Codes that depend on subject and class, and the labels, in random order."""
+    generator = torch.Generator().manual_seed(seed)
+    s, y = labels(kind)
+    order = torch.randperm(len(s), generator=generator)
+    s, y = s[order], y[order]
+    z = torch.randn(len(s), N_FEATURES, generator=generator, dtype=torch.float64)
+    z = z + 0.7 * s[:, None] * torch.linspace(-1, 1, N_FEATURES, dtype=torch.float64) + 0.3 * y[:, None]
+    return z.to(dtype), s, y
+
+
+def make_penalty(method, mode, seed=0, dtype=torch.float64, **options):
+    """A penalty of the sizes used here, with seeded critics."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return bc.make_penalty(
+            method,
+            mode=mode,
+            n_features=N_FEATURES,
+            n_subjects=N_SUBJECTS,
+            n_classes=N_CLASSES,
+            **options,
+        ).to(dtype)

@@ -1,0 +1,245 @@
+"""The paper's algorithms as loops over subjects, classes and pairs, in the reading the package documents.
+
+Slow and plain on purpose: subsets are cut out, every fit is a fit of its own, nothing is shared with the package
+but the critics' networks (whose weights must agree) and the labels.
+"""
+
+import math
+
+import torch
+
+
+def median_scale(z):
+    """Median distance over distinct pairs."""
+    distances = sorted(
+        float((z[i] - z[j]).norm()) for i in range(len(z)) for j in range(i + 1, len(z))
+    )
+    n = len(distances)
+    return max((distances[(n - 1) // 2] + distances[n // 2]) / 2, 1e-6) if n else 1.0
+
+
+# ------------------------------------------------------------------ scores (diagonal Gaussian kernel)
+
+
+def _gram_and_divergence(x, sigma):
+    n = len(x)
+    gram = torch.zeros(n, n, dtype=x.dtype)
+    h = torch.zeros_like(x)
+    for i in range(n):
+        for j in range(n):
+            gram[i, j] = torch.exp(-((x[i] - x[j]) ** 2).sum() / (2 * sigma**2))
+            h[i] += gram[i, j] * (x[i] - x[j]) / sigma**2 / n
+    return gram, h
+
+
+def score_ssge(x, ratio):
+    n = len(x)
+    gram, h = _gram_and_divergence(x, median_scale(x))
+    values, vectors = torch.linalg.eigh(gram / n)
+    values, vectors = values.flip(0), vectors.flip(1)
+    keep = max(int((values.cumsum(0) / values.sum() < ratio).sum()), 1)
+    score = torch.zeros_like(x)
+    for j in range(keep):
+        if values[j] > 0:
+            score -= torch.outer(vectors[:, j], vectors[:, j] @ h) / values[j]
+    return score
+
+
+def score_tikhonov(x, reg):
+    n = len(x)
+    gram, h = _gram_and_divergence(x, median_scale(x))
+    return -n * torch.linalg.inv(gram + n * reg * torch.eye(n, dtype=x.dtype)) @ h
+
+
+def score_stein(x, reg):
+    return score_tikhonov(x, len(x) * reg)
+
+
+def score_nu(x, reg):
+    n, nu = len(x), 1.0
+    gram, h = _gram_and_divergence(x, median_scale(x))
+    before, g = torch.zeros_like(h), -(4 * nu + 2) / (4 * nu + 1) * h
+    for t in range(2, int(1 / math.sqrt(reg)) + 2):
+        u = (t - 1) * (2 * t - 3) * (2 * t + 2 * nu - 1)
+        u /= (t + 2 * nu - 1) * (2 * t + 4 * nu - 1) * (2 * t + 2 * nu - 3)
+        w = 4 * (2 * t + 2 * nu - 1) * (t + nu - 1) / ((t + 2 * nu - 1) * (2 * t + 4 * nu - 1))
+        before, g = g, g + u * (g - before) - w * (h + gram @ g / n)
+    return g
+
+
+SCORES = {
+    "ssge": lambda x: score_ssge(x, 0.95),
+    "mige": lambda x: score_ssge(x, 0.99),
+    "tikhonov": lambda x: score_tikhonov(x, 1e-3),
+    "stein": lambda x: score_stein(x, 1e-3),
+    "nu": lambda x: score_nu(x, 1e-3),
+}
+
+
+# ------------------------------------------------------------------ helpers
+
+
+def classes(y):
+    """Every class in the batch, or one class that holds everybody."""
+    return [None] if y is None else sorted({int(c) for c in y})
+
+
+def rows_of(s, y, subject, label):
+    return [
+        i
+        for i in range(len(s))
+        if (subject is None or int(s[i]) == subject) and (label is None or int(y[i]) == label)
+    ]
+
+
+def usable_subjects(s, y, label, min_trials):
+    present = sorted({int(v) for v in s})
+    usable = [m for m in present if len(rows_of(s, y, m, label)) >= min_trials]
+    return usable if len(usable) >= 2 else []
+
+
+def mean_of(terms, zero):
+    return sum(terms, zero) / len(terms) if terms else zero
+
+
+# ------------------------------------------------------------------ measures, one half of z at a time
+
+
+def mmd_squared(a, b, ia, ib, sigma):
+    """Unbiased squared MMD of two lists of rows, skipping pairs of a trial with itself."""
+
+    def mean_kernel(x, y, ix, iy):
+        values = [
+            torch.exp(-((x[i] - y[j]) ** 2).sum() / (2 * sigma**2))
+            for i in range(len(x))
+            for j in range(len(y))
+            if ix[i] != iy[j]
+        ]
+        return sum(values) / len(values)
+
+    return mean_kernel(a, a, ia, ia) + mean_kernel(b, b, ib, ib) - 2 * mean_kernel(a, b, ia, ib)
+
+
+def mmd(z, s, y, **_):
+    sigma, zero = median_scale(z.detach()), (z * 0).sum()
+    per_class = []
+    for c in classes(y):
+        everyone = rows_of(s, y, None, c)
+        values = []
+        for m in usable_subjects(s, y, c, 2):
+            own = rows_of(s, y, m, c)
+            values.append(mmd_squared(z[everyone], z[own], everyone, own, sigma))
+        if values:
+            per_class.append(mean_of(values, zero))
+    return mean_of(per_class, zero)
+
+
+def pairmmd(z, s, y, **_):
+    sigma, zero = median_scale(z.detach()), (z * 0).sum()
+    per_class = []
+    for c in classes(y):
+        usable = usable_subjects(s, y, c, 2)
+        values = []
+        for r in usable:
+            for t in usable:
+                if r < t:
+                    a, b = rows_of(s, y, r, c), rows_of(s, y, t, c)
+                    values.append(mmd_squared(z[a], z[b], a, b, sigma))
+        if values:
+            per_class.append(mean_of(values, zero))
+    return mean_of(per_class, zero)
+
+
+def mige(z, s, y, score="ssge", **_):
+    """Surrogate: minus H(z) estimated from the batch, plus H(z|s) from its subjects, scores held constant."""
+    zero, fit = (z * 0).sum(), SCORES[score]
+    per_class = []
+    for c in classes(y):
+        usable = usable_subjects(s, y, c, 2)
+        if not usable:
+            continue
+        everyone = rows_of(s, y, None, c)
+        entropy = -(fit(z[everyone].detach()) * z[everyone]).sum(-1).mean()
+        total = sum(len(rows_of(s, y, m, c)) for m in usable)
+        conditional = zero
+        for m in usable:
+            own = rows_of(s, y, m, c)
+            conditional = conditional - len(own) / total * (fit(z[own].detach()) * z[own]).sum(-1).mean()
+        per_class.append(entropy - conditional)
+    return mean_of(per_class, zero)
+
+
+def adv(z, s, y, critic=None, **_):
+    zero = (z * 0).sum()
+    per_class = []
+    for c in classes(y):
+        own = rows_of(s, y, None, c)
+        shares = [sum(int(s[i]) == m for i in own) / len(own) for m in {int(s[i]) for i in own}]
+        entropy = -sum(p * math.log(p) for p in shares)
+        loss = zero
+        for i in own:
+            logits = critic(z[i : i + 1], *(() if y is None else (y[i : i + 1],)))[0]
+            loss = loss - torch.log_softmax(logits, 0)[int(s[i])]
+        per_class.append(entropy - loss / len(own))
+    return mean_of(per_class, zero)
+
+
+def autoencoder_error(z, rows, subject, y, critic):
+    centre, spread = z.detach().mean(0), z.detach().std(0, correction=0)
+    errors = []
+    for i in rows:
+        v = (z[i : i + 1] - centre) / spread
+        labels = [torch.tensor([subject])] + ([] if y is None else [y[i : i + 1]])
+        errors.append((v - critic(v, *labels)).abs().mean())
+    return sum(errors) / len(errors)
+
+
+def began_losses(z, s, y, critic):
+    """For every class: list of (subject, error on everybody, error on the subject)."""
+    found = []
+    for c in classes(y):
+        everyone = rows_of(s, y, None, c)
+        present = sorted({int(s[i]) for i in everyone})
+        found.append(
+            [
+                (
+                    m,
+                    autoencoder_error(z, everyone, m, y, critic),
+                    autoencoder_error(z, rows_of(s, y, m, c), m, y, critic),
+                )
+                for m in present
+            ]
+        )
+    return found
+
+
+def began(z, s, y, critic=None, **_):
+    losses = began_losses(z, s, y, critic)
+    return mean_of([mean_of([own for _, _, own in cell], 0) for cell in losses], 0)
+
+
+def began_reveal(z, s, y, critic=None, **_):
+    losses = began_losses(z, s, y, critic)
+    return mean_of([mean_of([everyone - own for _, everyone, own in cell], 0) for cell in losses], 0)
+
+
+def began_critic(z, s, y, critic=None, k=None, **_):
+    losses = began_losses(z, s, y, critic)
+    return mean_of([mean_of([a - k[m] * b for m, a, b in cell], 0) for cell in losses], 0)
+
+
+MEASURES = {"adv": adv, "mige": mige, "mmd": mmd, "pairmmd": pairmmd, "began": began}
+
+
+def penalty(method, mode, z, s, y, critics=(None, None), **options):
+    """Any method in any mode."""
+    measure = MEASURES[method]
+    if mode == "marginal":
+        return measure(z, s, None, critic=critics[0], **options)
+    if mode == "conditional":
+        return measure(z, s, y, critic=critics[0], **options)
+    half = z.shape[1] // 2
+    censored = measure(z[:, :half], s, None, critic=critics[0], **options)
+    if method == "began":
+        return censored + began_reveal(z[:, half:], s, None, critic=critics[1])
+    return censored - measure(z[:, half:], s, None, critic=critics[1], **options)

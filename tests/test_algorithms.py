@@ -1,0 +1,166 @@
+"""Does every method and mode equal the paper's loops, on balanced and unbalanced batches?"""
+
+import literal
+import pytest
+import torch
+from cases import BATCHES, IDS, PENALTIES, make_batch, make_penalty
+
+TOLERANCE = {"rtol": 1e-10, "atol": 1e-10}
+
+
+def critics(penalty):
+    found = [getattr(measure, "critic", None) for measure in penalty.measures]
+    return (*found, None)[:2]
+
+
+def value_and_gradient(function, z):
+    z = z.clone().requires_grad_()
+    value = function(z)
+    return value.detach(), torch.autograd.grad(value, z)[0]
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_penalty_equals_loops(method, mode, kind):
+    z, s, y = make_batch(kind)
+    penalty = make_penalty(method, mode)
+    value, gradient = value_and_gradient(lambda z: penalty(z, s, y), z)
+    expected, expected_gradient = value_and_gradient(
+        lambda z: literal.penalty(method, mode, z, s, y, critics(penalty)), z
+    )
+    torch.testing.assert_close(value, expected, **TOLERANCE)
+    torch.testing.assert_close(gradient, expected_gradient, **TOLERANCE)
+    assert gradient.abs().max() > 1e-4, "a gradient of zero would make this comparison empty"
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
+@pytest.mark.parametrize("score", ["mige", "tikhonov", "stein", "nu"])
+def test_mige_scores_equal_loops(score, mode, kind):
+    z, s, y = make_batch(kind, seed=1)
+    penalty = make_penalty("mige", mode, score=score)
+    value, gradient = value_and_gradient(lambda z: penalty(z, s, y), z)
+    expected, expected_gradient = value_and_gradient(
+        lambda z: literal.penalty("mige", mode, z, s, y, score=score), z
+    )
+    torch.testing.assert_close(value, expected, **TOLERANCE)
+    torch.testing.assert_close(gradient, expected_gradient, **TOLERANCE)
+
+
+@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
+@pytest.mark.parametrize("kind", BATCHES)
+def test_adversary_loss_is_the_cross_entropy_of_each_critic(kind, mode):
+    """The critic minimises cross-entropy, that is, maximises the bound; in complementary mode each its own."""
+    z, s, y = make_batch(kind)
+    penalty = make_penalty("adv", mode)
+    loss = penalty.critic_loss(z, s, y)
+    halves = (z[:, :3], z[:, 3:]) if mode == "complementary" else (z,)
+    label = y if mode == "conditional" else None
+    expected = 0
+    for half, critic in zip(halves, critics(penalty)):
+        for c in literal.classes(label):
+            rows = literal.rows_of(s, label, None, c)
+            labels = () if label is None else (y[rows],)
+            losses = torch.nn.functional.cross_entropy(critic(half[rows], *labels), s[rows])
+            expected = expected + losses / len(literal.classes(label))
+    torch.testing.assert_close(loss, expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
+@pytest.mark.parametrize("kind", BATCHES)
+def test_began_loss_and_control_equal_loops(kind, mode):
+    z, s, y = make_batch(kind)
+    penalty = make_penalty("began", mode, beta=0.3, gamma=0.9)
+    label = y if mode == "conditional" else None
+    halves = (z[:, :3], z[:, 3:]) if mode == "complementary" else (z,)
+    for measure in penalty.measures:
+        measure.k.uniform_(0.2, 0.6)
+    before = [measure.k.clone() for measure in penalty.measures]
+    loss = penalty.critic_loss(z, s, y)
+
+    expected = 0
+    for half, measure, k in zip(halves, penalty.measures, before):
+        expected = expected + literal.began_critic(half, s, label, critic=measure.critic, k=k)
+        steps = {}
+        for cell in literal.began_losses(half, s, label, measure.critic):
+            for m, everyone, own in cell:
+                steps.setdefault(m, []).append((0.9 * everyone - own).item())
+        for m in range(len(k)):
+            step = 0.3 * sum(steps.get(m, [0])) / len(steps.get(m, [0]))
+            assert float(measure.k[m]) == pytest.approx(min(max(float(k[m]) + step, 0), 1), abs=1e-10)
+    torch.testing.assert_close(loss, expected, **TOLERANCE)
+
+
+def test_control_stands_still_in_evaluation_mode():
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty("began", "marginal", beta=0.3).eval()
+    penalty.critic_loss(z, s, y)
+    assert (penalty.measures[0].k == 0).all()
+
+
+@pytest.mark.parametrize("pairs", ["bernoulli", "clique"])
+def test_random_pairs_equal_loops_over_the_drawn_pairs(pairs):
+    """The penalty is the mean of the unbiased MMD over exactly the pairs that the noise selects."""
+    z, s, y = make_batch("missing subject")
+    present = [0, 1, 3]
+    penalty = make_penalty("pairmmd", "marginal", pairs=pairs, **({"size": 2} if pairs == "clique" else {}))
+    sigma = literal.median_scale(z)
+    seen = set()
+    for seed in range(12):
+        noise = penalty.draw_noise(torch.Generator().manual_seed(seed)).double()
+        if pairs == "bernoulli":
+            chosen = [(r, t) for r in present for t in present if r < t and noise[r, t] <= 0.5]
+        else:
+            first_two = sorted(sorted(present, key=lambda m: float(noise[m]))[:2])
+            chosen = [tuple(first_two)]
+        values = []
+        for r, t in chosen:
+            a, b = literal.rows_of(s, y, r, None), literal.rows_of(s, y, t, None)
+            values.append(literal.mmd_squared(z[a], z[b], a, b, sigma))
+        expected = literal.mean_of(values, torch.zeros((), dtype=z.dtype))
+        torch.testing.assert_close(penalty(z, s, y, noise=noise), expected, **TOLERANCE)
+        seen.add(tuple(chosen))
+    assert len(seen) > 2, "the draws must differ"
+
+
+def test_sum_reduction_adds_as_the_listings_do():
+    z, s, y = make_batch("balanced")
+    for method, n_terms in (("mmd", 4), ("pairmmd", 6)):
+        mean = make_penalty(method, "marginal")(z, s)
+        torch.testing.assert_close(make_penalty(method, "marginal", reduction="sum")(z, s), n_terms * mean)
+        mean = make_penalty(method, "conditional")(z, s, y)
+        total = make_penalty(method, "conditional", reduction="sum")(z, s, y)
+        torch.testing.assert_close(total, 3 * n_terms * mean)
+    for method, n_terms in (("adv", len(z)),):
+        mean = make_penalty(method, "marginal")(z, s)
+        torch.testing.assert_close(make_penalty(method, "marginal", reduction="sum")(z, s), n_terms * mean)
+    for method in ("adv", "mige", "began"):
+        mean = make_penalty(method, "conditional")(z, s, y)
+        torch.testing.assert_close(make_penalty(method, "conditional", reduction="sum")(z, s, y), 3 * mean)
+
+
+def test_printed_self_pairs_equal_the_printed_sum():
+    """Eq. (MMD) between the batch and its own subset, with every pair in the cross term."""
+    z, s, _ = make_batch("unbalanced")
+    sigma = literal.median_scale(z)
+    everyone = list(range(len(z)))
+    values = []
+    for m in range(4):
+        own = literal.rows_of(s, None, m, None)
+        fake = [-1 - i for i in own]  # other names, so that no pair counts as a self-pair
+        within = literal.mmd_squared(z[everyone], z[own], everyone, fake, sigma)
+        values.append(within)
+    torch.testing.assert_close(make_penalty("mmd", "marginal", self_pairs=True)(z, s), sum(values) / 4)
+
+
+def test_uniform_subject_weights_are_the_listing_on_unbalanced_batches():
+    z, s, y = make_batch("unbalanced")
+    penalty = make_penalty("mige", "marginal", score="tikhonov", subject_weights="uniform")
+    expected = -(literal.SCORES["tikhonov"](z) * z).sum(-1).mean()
+    for m in range(4):
+        own = z[s == m]
+        expected = expected + (literal.SCORES["tikhonov"](own) * own).sum(-1).mean() / 4
+    torch.testing.assert_close(penalty(z, s), expected, **TOLERANCE)
+    balanced, s, _ = make_batch("balanced")
+    frequency = make_penalty("mige", "marginal", score="tikhonov")
+    torch.testing.assert_close(penalty(balanced, s), frequency(balanced, s), **TOLERANCE)
