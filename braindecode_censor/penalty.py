@@ -80,6 +80,9 @@ class Penalty(nn.Module):
             zero, and a warning the first time.
         """
         batch = self._batch(z, s, y, noise)
+        if noise is None and not batch.continuous:
+            shape = self.measures[0].noise_shape(batch.n_subjects)
+            batch = batch if shape is None else batch._replace(noise=torch.rand(shape, device=z.device))
         self._warn_if_degenerate(z, batch)
         return self._fold(lambda measure, direction: getattr(measure, direction), z, batch)
 
@@ -179,9 +182,6 @@ class Penalty(nn.Module):
         n_subjects = None if continuous else self._size(s, self.n_subjects, "s", "n_subjects")
         n_classes = self._size(y, self.n_classes, "y", "n_classes") if conditional else None
         self._has_checked = True
-        shape = None if continuous else self.measures[0].noise_shape(n_subjects)
-        if shape is not None:
-            noise = torch.rand(shape, device=z.device) if noise is None else noise.to(z.device)
         return Batch(s, y, n_subjects, n_classes, continuous, noise)
 
     def _check_shapes(self, z, s, y):

@@ -256,9 +256,7 @@ def test_mmd_of_two_gaussians():
     sigma, n, m = 1.3, 100, 150
     means = np.zeros(3), np.array([0.8, -0.3, 0.2])
     roots = np.diag([1.0, 0.6, 1.2]), np.array([[1.0, 0, 0], [0.4, 0.8, 0], [0, 0.2, 0.5]])
-    truth = gaussian_mmd(
-        means[0], roots[0] @ roots[0].T, means[1], roots[1] @ roots[1].T, sigma
-    )
+    truth = gaussian_mmd(means[0], roots[0] @ roots[0].T, means[1], roots[1] @ roots[1].T, sigma)
     s = torch.tensor([0] * n + [1] * m)
     pair = bc.make_penalty("pairmmd", n_subjects=2, lengthscale=sigma)
     versus = MMD(n_subjects=2, lengthscale=sigma, reduction="sum")

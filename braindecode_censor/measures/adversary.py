@@ -26,6 +26,8 @@ class Adversary(Measure):
         Width of the hidden layers.
     n_layers : int
         Number of hidden layers.
+    n_values : int
+        Number of components of a continuous nuisance.
     **options
         `nuisance`, `reduction` and `min_trials`; see :class:`~braindecode_censor.measures.base.Measure`.
 
@@ -52,13 +54,21 @@ class Adversary(Measure):
     has_critic = True
 
     def __init__(
-        self, n_features=None, n_subjects=None, n_classes=None, *, hidden=128, n_layers=3, **options
+        self,
+        n_features=None,
+        n_subjects=None,
+        n_classes=None,
+        *,
+        hidden=128,
+        n_layers=3,
+        n_values=1,
+        **options,
     ):
         # one trial per subject is enough: it only adds to a sum over trials
         super().__init__(n_features, n_subjects, n_classes, **{"min_trials": 1, **options})
         hidden = [check_size("hidden", hidden)] * check_size("n_layers", n_layers)
         labels = () if n_classes is None else (n_classes,)
-        n_outputs = n_subjects if self.nuisance == "discrete" else (n_subjects or 1)
+        n_outputs = n_subjects if self.nuisance == "discrete" else check_size("n_values", n_values)
         self.critic = LabelledMLP(n_features, n_outputs, hidden, labels)
 
     def censor(self, z, batch):

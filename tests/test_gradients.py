@@ -1,0 +1,83 @@
+"""Is the gradient that training uses the derivative of the value?"""
+
+import pytest
+import torch
+from cases import IDS, MODES, PENALTIES, make_batch, make_penalty
+
+# Length scales and batch statistics are held constant by design, so gradcheck needs them fixed.
+CONSTANT = {
+    "adv": {},
+    "mmd": {"lengthscale": 2.0},
+    "pairmmd": {"lengthscale": 2.0},
+    "began": {"standardise": False},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("method", CONSTANT)
+def test_gradcheck(method, mode):
+    z, s, y = make_batch("unbalanced")
+    penalty = make_penalty(method, mode, **CONSTANT[method])
+    z.requires_grad_()
+    # BEGAN's absolute value and the critics' ReLU have kinks; a random point is on none of them.
+    assert torch.autograd.gradcheck(lambda z: penalty(z, s, y), z, eps=1e-7, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_mige_gradient_is_the_score_difference(mode):
+    """The gradient of the surrogate is the estimate itself; nothing flows through the scores."""
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty("mige", mode)
+    z.requires_grad_()
+    (gradient,) = torch.autograd.grad(penalty(z, s, y), z)
+    (twice,) = torch.autograd.grad(penalty(z * 1.0, s, y), z)
+    torch.testing.assert_close(gradient, twice)
+    if mode == "marginal":
+        from braindecode_censor.weights import Batch
+
+        torch.testing.assert_close(gradient, penalty.measures[0].gradient(z, Batch(s)))
+
+
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_encoder_never_trains_the_critic_nor_the_critic_the_encoder(method, mode):
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty(method, mode)
+    z.requires_grad_()
+    penalty(z, s, y).backward()
+    assert z.grad.abs().sum() > 0
+    assert all(p.grad is None for p in penalty.critic_parameters())
+    loss = penalty.critic_loss(z.detach(), s, y)
+    if penalty.has_critic:
+        loss.backward()
+        assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in penalty.critic_parameters())
+    else:
+        assert float(loss) == 0
+        assert penalty.critic_parameters() == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_step_along_the_adversary_gradient_confuses_it(mode):
+    """Descent on the penalty raises the cross-entropy of what is censored and lowers that of what reveals."""
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty("adv", mode)
+    optimiser = torch.optim.Adam(penalty.critic_parameters(), lr=1e-2)
+    for _ in range(60):
+        optimiser.zero_grad()
+        penalty.critic_loss(z, s, y).backward()
+        optimiser.step()
+    leaf = z.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(penalty(leaf, s, y), leaf)
+    moved = z - 0.5 * gradient / gradient.abs().max()
+
+    def cross_entropies(code):
+        halves = (code[:, :3], code[:, 3:]) if mode == "complementary" else (code,)
+        labels = (y,) if mode == "conditional" else ()
+        return [
+            torch.nn.functional.cross_entropy(m.critic(h, *labels), s).item()
+            for m, h in zip(penalty.measures, halves)
+        ]
+
+    before, after = cross_entropies(z), cross_entropies(moved)
+    assert after[0] > before[0]
+    if mode == "complementary":
+        assert after[1] < before[1]
