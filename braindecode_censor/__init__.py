@@ -17,6 +17,7 @@ _LAZY = {
     "Censor": "callback",
     "CensoredEEGClassifier": "classifier",
     "FastEEGNet": "encoder",
+    "register": "datasets.registry",
 }
 
 __all__ = ["CensoredLoss", "Penalty", "__version__", "make_penalty", "make_score", *_LAZY]

@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from braindecode_censor._version import __version__
+from braindecode_censor.autotransfer import cli_datasets
 
 
 def build_parser():
@@ -12,7 +13,8 @@ def build_parser():
         prog="autotransfer", description="Make a decoder work on people it has never seen."
     )
     parser.add_argument("--version", action="version", version=__version__)
-    parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    cli_datasets.add_command(commands)
     return parser
 
 

@@ -1,0 +1,135 @@
+"""Names of all datasets, the paradigm that fits each, and how MOABB comes to know them."""
+
+import moabb.datasets
+import moabb.paradigms
+from braindecode_censor.datasets._check import check_name
+from braindecode_censor.datasets.asl_emg import ASLEMG
+from braindecode_censor.datasets.ecog_faces import ECoGFaces
+from braindecode_censor.datasets.epochs_folder import EpochsFolder
+from braindecode_censor.datasets.errp import ErrP
+from braindecode_censor.datasets.paradigms import (
+    ERP,
+    EMGGestures,
+    EpochsParadigm,
+    ErrorPotentials,
+    FacesHouses,
+)
+from braindecode_censor.datasets.rsvp import RSVP
+from braindecode_censor.datasets.simulated import SimulatedSubjects
+from moabb.datasets.utils import _init_dataset
+
+DATASETS = {
+    "simulated": SimulatedSubjects,
+    "errp": ErrP,
+    "ecogfaces": ECoGFaces,
+    "rsvp": RSVP,
+    "aslemg": ASLEMG,
+    "folder": EpochsFolder,
+}
+# value of dataset.paradigm -> paradigm
+PARADIGMS = {
+    "p300": ERP,
+    "errp": ErrorPotentials,
+    "ecog": FacesHouses,
+    "emg": EMGGestures,
+    "epochs": EpochsParadigm,
+}
+_TRIALS = {"errp": 5440, "ecogfaces": 4100, "aslemg": 990}
+_ACCESS = {
+    "simulated": "embedded",
+    "errp": "Kaggle login",
+    "ecogfaces": "automatic download",
+    "rsvp": "ask the authors",
+    "aslemg": "ask the authors",
+    "folder": "your own files",
+}
+
+
+def get_dataset(name, **options):
+    """Make a dataset by its short name.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``DATASETS``.
+    **options : dict
+        Its options.
+
+    Returns
+    -------
+    moabb.datasets.base.BaseDataset
+        The dataset.
+    """
+    return DATASETS[check_name(name, DATASETS, "dataset")](**options)
+
+
+def default_paradigm(dataset, **options):
+    """Return the paradigm that fits a dataset, with the paper's preprocessing.
+
+    Parameters
+    ----------
+    dataset : moabb.datasets.base.BaseDataset
+        Ours or MOABB's.
+    **options : dict
+        Options of the paradigm, such as ``resample``, ``fmin`` and ``fmax``.
+
+    Returns
+    -------
+    moabb.paradigms.base.BaseParadigm
+        Z-scored trials, balanced accuracy and the validation score.
+    """
+    return PARADIGMS.get(dataset.paradigm, EpochsParadigm)(**options)
+
+
+def register():
+    """Make our datasets and paradigms known to ``moabb.benchmark`` and ``dataset_search``; once is enough.
+
+    Notes
+    -----
+    MOABB has no entry points: it lists the classes in its own modules, so that is where they are put. A name
+    MOABB already uses for something else is an error. :class:`EpochsFolder` stays out, as MOABB's
+    ``LocalBIDSDataset`` does, because both need to be told where the files are.
+    """
+    datasets = [cls for cls in DATASETS.values() if cls is not EpochsFolder]
+    for module, classes in ((moabb.datasets, datasets), (moabb.paradigms, PARADIGMS.values())):
+        for cls in classes:
+            known = getattr(module, cls.__name__, cls)
+            if known is not cls:
+                raise ValueError(
+                    f"{module.__name__} already has another {cls.__name__}: {known!r}; nothing to do here."
+                )
+            setattr(module, cls.__name__, cls)
+    _init_dataset()
+
+
+def describe():
+    """Return one row per dataset, for the command ``autotransfer datasets``.
+
+    Returns
+    -------
+    list of dict
+        Name, modality, subjects, trials, channels, licence, access, and whether it is on this disk.
+    """
+    return [_row(name, cls) for name, cls in DATASETS.items()]
+
+
+def _row(name, cls):
+    row = {"name": name, "modality": "any", "subjects": None, "trials": None, "channels": None}
+    row |= {"licence": "yours", "access": _ACCESS[name], "on_disk": None}
+    if name == "folder":
+        return row
+    dataset = cls()
+    row |= {"subjects": len(dataset.subject_list), "on_disk": dataset.is_local(), "trials": _TRIALS.get(name)}
+    if name == "simulated":
+        design = dataset.design
+        row |= {
+            "modality": "eeg, emg",
+            "trials": design.n_subjects * design.n_trials,
+            "licence": "BSD-3-Clause",
+        }
+        row["channels"] = design.n_channels
+    else:
+        types = dataset.METADATA.acquisition.channel_types
+        row |= {"modality": max(types, key=types.get), "channels": max(types.values())}
+        row["licence"] = dataset.METADATA.documentation.license
+    return row

@@ -1,0 +1,133 @@
+"""What a simulation is made of: one frozen record of plain numbers, and the named presets."""
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+from braindecode_censor.datasets._check import check_name
+from braindecode_censor.datasets._head import EEG_NAMES
+
+# Standard deviation of each subject effect at shift=1.
+EFFECTS = {
+    "erp": {
+        "rotation": 6.0,  # degrees, of the cap about each axis
+        "orientation": 45.0,  # degrees, of the early source in its tangent plane
+        "latency": 0.02,  # seconds, of the class-locked components
+        "gain": 0.3,  # natural logarithm, of the amplifier as a whole and a third of it per electrode
+        "noise": 0.2,  # natural logarithm, of the background's amplitude
+        "power": 0.5,  # natural logarithm, of the power of every background source
+        "offset": 6.0,  # microvolts, of a response that both classes share
+    },
+    "emg": {
+        "rotation": 6.0,  # degrees, of the armband around the arm
+        "activation": 0.15,  # natural logarithm, of how strongly a muscle joins a gesture
+        "latency": 0.05,  # seconds, of the onset of the contraction
+        "gain": 0.3,  # natural logarithm, as above
+        "noise": 0.2,  # natural logarithm, of the amplifier noise
+    },
+}
+# Strength of the class-locked activity and of the subject shift.
+PRESETS = {
+    "erp": {
+        "easy": {"snr": 1.5, "shift": 0.5},
+        "medium": {"snr": 1.0, "shift": 1.0},
+        "hard": {"snr": 0.7, "shift": 1.5},
+    },
+    "emg": {
+        "easy": {"snr": 1.5, "shift": 0.5},
+        "medium": {"snr": 1.0, "shift": 1.0},
+        "hard": {"snr": 0.7, "shift": 1.5},
+    },
+}
+_SHAPES = {
+    "erp": {"n_channels": 16, "sfreq": 128.0, "duration": 1.0, "n_classes": 2},
+    "emg": {"n_channels": 8, "sfreq": 200.0, "duration": 1.0, "n_classes": 5},
+}
+_MODEL = 1  # raise when the same design would give other samples, so that no cache mixes the two
+
+
+@dataclass(frozen=True)
+class Design:
+    """Everything that decides the samples; see :class:`SimulatedSubjects` for the meaning of each field."""
+
+    kind: str
+    n_subjects: int
+    n_trials: int
+    n_sessions: int
+    shift: float
+    snr: float
+    drift: float
+    label_shift: float
+    imbalance: float
+    seed: int
+    n_channels: int
+    n_classes: int
+    sfreq: float
+    duration: float
+    effects: dict = field(hash=False)
+
+    @property
+    def n_times(self):
+        """Samples per trial."""
+        return round(self.duration * self.sfreq)
+
+    @property
+    def digest(self):
+        """Eight letters that differ between designs: MOABB's caches know a dataset by its code alone."""
+        text = repr((_MODEL, sorted(asdict(self).items())))
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def make_design(kind, preset, effects, **given):
+    """Fill a preset with what the user gave.
+
+    Parameters
+    ----------
+    kind, preset : str
+        Names, see ``PRESETS``.
+    effects : dict or None
+        Standard deviations at ``shift=1`` that replace those of ``EFFECTS[kind]``.
+    **given : dict
+        Fields of :class:`Design`; None means the preset's or the kind's value.
+
+    Returns
+    -------
+    Design
+        The checked design.
+    """
+    check_name(kind, PRESETS, "kind")
+    check_name(preset, PRESETS[kind], "preset")
+    for name in effects or {}:
+        check_name(name, EFFECTS[kind], "effect")
+    fields = {**_SHAPES[kind], **PRESETS[kind][preset], **{k: v for k, v in given.items() if v is not None}}
+    design = Design(kind=kind, effects={**EFFECTS[kind], **(effects or {})}, **fields)
+    _check_design(design)
+    return design
+
+
+def _check_design(design):
+    """Raise a ValueError for numbers that make no recording."""
+    least = {"n_subjects": 1, "n_sessions": 1, "n_classes": 2, "n_channels": 2, "imbalance": 1}
+    least |= dict.fromkeys(("shift", "snr", "drift", "label_shift"), 0)
+    for name, low in least.items():
+        if not getattr(design, name) >= low:
+            raise ValueError(f"{name}={getattr(design, name)!r} is too small; it must be at least {low}.")
+    for name in ("n_subjects", "n_trials", "n_sessions", "n_classes", "n_channels", "seed"):
+        if not isinstance(getattr(design, name), int | np.integer):
+            raise ValueError(f"{name}={getattr(design, name)!r} must be a whole number.")
+    if design.n_trials < 2 * design.n_classes * design.n_sessions:
+        raise ValueError(
+            f"n_trials={design.n_trials} leaves fewer than two trials per class and session; with "
+            f"n_classes={design.n_classes} and n_sessions={design.n_sessions} give at least "
+            f"{2 * design.n_classes * design.n_sessions}."
+        )
+    if design.kind == "erp" and (design.n_classes != 2 or design.n_channels > len(EEG_NAMES)):
+        raise ValueError(
+            f"kind='erp' has two classes and at most {len(EEG_NAMES)} channels; got "
+            f"n_classes={design.n_classes}, n_channels={design.n_channels}. For more classes use kind='emg'."
+        )
+    if design.duration < 0.5 or design.sfreq < 64:
+        raise ValueError(
+            f"duration={design.duration} s at sfreq={design.sfreq} Hz cannot hold the responses; "
+            "use at least 0.5 s and 64 Hz."
+        )

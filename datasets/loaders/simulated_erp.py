@@ -1,0 +1,197 @@
+"""Event-related potentials of simulated subjects: Gaussian, so the Bayes-optimal accuracy is known.
+
+A trial of class y (0 NonTarget, 1 Target) of one subject is
+
+    x = gain * (common + offset * late + y * snr * (late + early) + noise)
+
+with *late* a P300-like response of a deep parietal source, the same for everybody up to cap rotation and
+latency; *early* an N1-like response of a source near the surface whose orientation, and so the polarity at
+the electrodes, turns from subject to subject, as folded cortex makes it do; *offset* a response both classes
+share but whose size is a matter of the subject; and *noise* pink in time and mixed in space from sixty
+background sources whose power differs between subjects, plus electrode noise. Late is what transfers, early
+is what pays within a subject and misleads across subjects, offset moves the decision threshold.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from braindecode_censor.datasets._head import ECCENTRICITY, RADIUS, electrode_positions, leadfield
+from scipy.spatial.transform import Rotation
+from scipy.stats import norm
+
+_BACKGROUND, _ELECTRODE = 8.0, 3.0  # microvolts
+_N_BACKGROUND = 60
+_LATE, _EARLY, _VISUAL = 10.0, 10.0, 4.0  # microvolts at the electrode that sees it best
+# direction from the head's centre (right, front, up), peak and width in seconds
+_SOURCES = {
+    "late": ((0.0, -0.5, 0.8), 0.38, 0.07),
+    "early": ((0.35, -0.75, 0.35), 0.20, 0.035),
+    "visual": ((0.0, -0.95, 0.2), 0.11, 0.03),
+}
+
+
+def draw_effects(design, rng):
+    """Return one subject's standard normal draws, before they are scaled by the shift.
+
+    Parameters
+    ----------
+    design : Design
+        The simulation.
+    rng : numpy.random.Generator
+        The subject's own generator.
+
+    Returns
+    -------
+    dict of str to array
+        One entry per effect.
+    """
+    shapes = {"rotation": 3, "orientation": 1, "latency": 2, "gain": 1 + design.n_channels, "noise": 1}
+    shapes |= {"power": _N_BACKGROUND, "offset": 1}
+    return {name: rng.standard_normal(size) for name, size in shapes.items()}
+
+
+def _unit(vector):
+    return np.asarray(vector) / np.linalg.norm(vector)
+
+
+def _bump(design, peak, width):
+    """Return a Gaussian wave over the trial, shape (n_times,)."""
+    times = np.arange(design.n_times) / design.sfreq
+    return np.exp(-0.5 * ((times - peak) / width) ** 2)
+
+
+def _background_sources():
+    """Return positions and moments of the background, each of shape (n, 3); the same for all seeds."""
+    rng = np.random.default_rng(20120415)
+    directions = rng.standard_normal((_N_BACKGROUND, 3))
+    directions[:, 2] = np.abs(directions[:, 2])
+    depth = RADIUS * ECCENTRICITY * rng.uniform(0.4, 0.85, (_N_BACKGROUND, 1))
+    moments = rng.standard_normal((_N_BACKGROUND, 3))
+    return depth * directions / np.linalg.norm(directions, axis=1, keepdims=True), moments
+
+
+def pink_spectrum(n_times, sfreq):
+    """Return the 1/f power spectrum of unit variance, flat below one hertz, shape (n_times // 2 + 1,).
+
+    Parameters
+    ----------
+    n_times : int
+        Samples per trial.
+    sfreq : float
+        Sampling rate in Hz.
+
+    Returns
+    -------
+    array of shape (n_times // 2 + 1,)
+        Power by frequency of :func:`numpy.fft.rfft`.
+    """
+    power = 1 / np.maximum(np.fft.rfftfreq(n_times, 1 / sfreq), 1.0)
+    return power * n_times / (_fold(n_times) @ power)
+
+
+def _fold(n_times):
+    """Return how often each frequency of rfft occurs in the full transform."""
+    weights = np.full(n_times // 2 + 1, 2.0)
+    weights[0] = 1.0
+    if n_times % 2 == 0:
+        weights[-1] = 1.0
+    return weights
+
+
+@dataclass
+class ErpSubject:
+    """One subject (in one session): means and covariance of the trials, in microvolts.
+
+    Attributes
+    ----------
+    means : array of shape (2, n_channels, n_times)
+        Average trial of each class.
+    covariance : array of shape (n_channels, n_channels)
+        Spatial covariance of the noise.
+    spectrum : array of shape (n_times // 2 + 1,)
+        Power spectrum of the noise in time.
+    """
+
+    means: np.ndarray
+    covariance: np.ndarray
+    spectrum: np.ndarray
+
+    def sample(self, y, rng):
+        """Return trials of the classes ``y``, shape (n_trials, n_channels, n_times)."""
+        white = rng.standard_normal((len(y), *self.means.shape[1:]))
+        pink = np.fft.irfft(np.fft.rfft(white) * np.sqrt(self.spectrum), n=white.shape[-1])
+        return self.means[y] + np.linalg.cholesky(self.covariance) @ pink
+
+    def log_likelihood(self, X):
+        """Return the log density of trials under each class, up to a constant, shape (n_trials, 2)."""
+        n_times = self.means.shape[-1]
+        root = np.linalg.cholesky(np.linalg.inv(self.covariance)).T
+        weight = _fold(n_times) / self.spectrum / n_times
+        volume = -0.5 * n_times * np.linalg.slogdet(self.covariance)[1]
+        residual = (root @ np.fft.rfft(X))[:, None] - root @ np.fft.rfft(self.means)
+        return volume - 0.5 * np.einsum("nyct,nyct,t->ny", residual, residual.conj(), weight).real
+
+    def bayes_accuracy(self):
+        r"""Return the accuracy no decoder can beat, equal priors: :math:`\Phi(d'/2)`."""
+        difference = np.fft.rfft(self.means[1] - self.means[0])
+        energy = (difference.conj() * np.linalg.solve(self.covariance, difference)).real.sum(axis=0)
+        n_times = self.means.shape[-1]
+        return float(norm.cdf(np.sqrt(_fold(n_times) @ (energy / self.spectrum) / n_times) / 2))
+
+
+def make_subject(design, draws):
+    """Return the subject that scaled draws describe.
+
+    Parameters
+    ----------
+    design : Design
+        The simulation.
+    draws : dict of str to array
+        Effects in their own units, zero for the average subject.
+
+    Returns
+    -------
+    ErpSubject
+        Its trials' distribution.
+    """
+    cap = electrode_positions(design.n_channels)
+    electrodes = Rotation.from_rotvec(np.deg2rad(draws["rotation"])).apply(cap)
+    gain = np.exp(draws["gain"][0] + draws["gain"][1:] / 3)[:, None]
+    waves = _responses(design, cap, electrodes, draws)
+    common = _VISUAL * waves["visual"] + draws["offset"] * waves["offset"]
+    target = design.snr * (_LATE * waves["late"] + _EARLY * waves["early"])
+    covariance = gain * _noise_covariance(cap, electrodes, draws) * gain.T
+    means = gain * np.stack([common, common + target])
+    return ErpSubject(means, covariance, pink_spectrum(design.n_times, design.sfreq))
+
+
+def _responses(design, cap, electrodes, draws):
+    """Return the unit responses on the rotated cap, each of shape (n_channels, n_times)."""
+    late_shift, early_shift = draws["latency"] * (1.0, 0.5)
+    turn = np.deg2rad(draws["orientation"][0])
+    waves = {}
+    for name, (direction, peak, width) in _SOURCES.items():
+        radial = _unit(direction)
+        moment = radial
+        if name == "early":  # in the tangent plane, turned by the subject's angle
+            east = _unit(np.cross(radial, (0.0, 0.0, 1.0)))
+            moment, radial_scale = np.cos(turn) * east + np.sin(turn) * np.cross(radial, east), east
+        else:
+            radial_scale = radial
+        where = RADIUS * ECCENTRICITY * (0.75 if name == "late" else 0.85) * radial[None]
+        strongest = np.abs(leadfield(cap, where)[:, 0] @ radial_scale).max()
+        topography = leadfield(electrodes, where)[:, 0] @ moment / strongest
+        shift = {"late": late_shift, "early": early_shift, "visual": 0.0}[name]
+        waves[name] = np.outer(topography, _bump(design, peak + shift, width))
+        if name == "late":
+            waves["offset"] = np.outer(topography, _bump(design, peak, 1.5 * width))
+    return waves
+
+
+def _noise_covariance(cap, electrodes, draws):
+    """Return the spatial covariance of background and electrode noise, shape (n_channels, n_channels)."""
+    positions, moments = _background_sources()
+    average = np.einsum("edk,dk->ed", leadfield(cap, positions), moments)
+    mixing = np.einsum("edk,dk->ed", leadfield(electrodes, positions), moments) * np.exp(draws["power"] / 2)
+    scale = _BACKGROUND**2 * np.exp(2 * draws["noise"]) / (average**2).sum(axis=1).mean()
+    return scale * mixing @ mixing.T + _ELECTRODE**2 * np.eye(len(cap))
