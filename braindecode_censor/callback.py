@@ -242,7 +242,9 @@ class Censor(Callback):
         if not (self.armed_ and torch.is_grad_enabled()):
             return
         z = inputs[0]
-        code = z.detach().flatten(1).float()
+        code = z.detach().flatten(1)
+        if code.dtype in (torch.float16, torch.bfloat16):  # too coarse for kernels and critics
+            code = code.float()
         if self.step_ is None:
             self.step_ = self._build(code)
         pushes = self.weight_ != 0 and z.requires_grad
@@ -255,7 +257,7 @@ class Censor(Callback):
     def _build(self, z):
         sizes = {"n_features": z.shape[1], "n_subjects": len(self.labels_), "n_classes": self.n_classes_}
         options = {name: value for name, value in self.get_params().items() if name not in self._fixed_}
-        penalty = build_penalty(self.penalty, z.device, self.random_state, mode=self.mode, **sizes, **options)
+        penalty = build_penalty(self.penalty, z, self.random_state, mode=self.mode, **sizes, **options)
         return CensoringStep(penalty, self.critic_lr, self.critic_steps, self.random_state)
 
     @property

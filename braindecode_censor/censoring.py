@@ -14,15 +14,15 @@ __all__ = ["CensoringStep", "EpochMonitor", "build_penalty"]
 _MONITORED = 128
 
 
-def build_penalty(penalty, device, random_state, **options):
+def build_penalty(penalty, z, random_state, **options):
     """Make a penalty without touching torch's global generator.
 
     Parameters
     ----------
     penalty : str or nn.Module
         Method, or a finished penalty, which is copied.
-    device : torch.device
-        Where the penalty will work.
+    z : Tensor
+        A latent code, for its device and type.
     random_state : int
         Seed of the critic's weights.
     **options
@@ -31,13 +31,13 @@ def build_penalty(penalty, device, random_state, **options):
     Returns
     -------
     penalty : nn.Module
-        In training mode, on `device`.
+        In training mode, on the device of `z` and of its type.
     """
     if isinstance(penalty, nn.Module):
-        return copy.deepcopy(penalty).to(device).train()
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        return copy.deepcopy(penalty).to(z).train()
+    with torch.random.fork_rng(devices=[z.device] if z.is_cuda else []):
         torch.manual_seed(random_state)
-        return make_penalty(penalty, **options).to(device).train()
+        return make_penalty(penalty, **options).to(z).train()
 
 
 class CensoringStep:

@@ -39,7 +39,7 @@ def resolve_module(module, fast=True):
     return models_dict[check_choice("module", module, models_dict)]
 
 
-def module_options(module, signal, options):
+def module_options(module, signal, options, momentum=None):
     """Collect the constructor arguments of a module.
 
     Parameters
@@ -50,6 +50,8 @@ def module_options(module, signal, options):
         What the data says: n_chans, n_times, n_outputs, sfreq.
     options : dict
         What the user says, which wins.
+    momentum : float or None
+        Momentum of batch norm, for modules that take it as an argument.
 
     Returns
     -------
@@ -62,6 +64,8 @@ def module_options(module, signal, options):
     if isinstance(module, type) and issubclass(module, EEGNet):
         # The paper's classifier is one linear layer; Braindecode's default, a convolution, is deprecated.
         defaults["final_layer_with_constraint"] = True
+        # Not only set afterwards: the constructor runs a forward pass, which moves the statistics already.
+        defaults |= {} if momentum is None else {"batch_norm_momentum": momentum}
     taken = inspect.signature(module).parameters
     known = {name: value for name, value in signal.items() if name in taken}
     return {**defaults, **known, **options}

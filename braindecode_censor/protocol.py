@@ -1,5 +1,6 @@
 """The training protocol, in terms of skorch: what is split, drawn, weighed, scheduled and kept."""
 
+import math
 from contextlib import contextmanager
 
 import mne
@@ -44,7 +45,7 @@ def inverse_sqrt(epoch):
     factor : float
         1 in the first epoch.
     """
-    return (epoch + 1) ** -0.5
+    return 1 / math.sqrt(epoch + 1)
 
 
 class ProtocolClassifier(EEGClassifier):
@@ -173,7 +174,7 @@ class ProtocolClassifier(EEGClassifier):
         kwargs = super().get_params_for(prefix)
         if prefix == "module":
             module = resolve_module(self.module, self.fast)
-            return module_options(module, getattr(self, "signal_args_", {}), kwargs)
+            return module_options(module, getattr(self, "signal_args_", {}), kwargs, self.batch_norm_momentum)
         if prefix == "iterator_train":
             return {"batches": self.batches_, **kwargs} if self.batches_ is not None else kwargs
         if prefix == "criterion" and self.criterion is FoldCrossEntropy:
@@ -189,9 +190,9 @@ class ProtocolClassifier(EEGClassifier):
         self : ProtocolClassifier
             The net.
         """
-        module = resolve_module(self.module, self.fast)
-        self.module_ = self.initialized_instance(module, self.get_params_for("module"))
-        set_momentum(self.module_, self.batch_norm_momentum)
+        module, options = resolve_module(self.module, self.fast), self.get_params_for("module")
+        self.module_ = self.initialized_instance(module, options)
+        set_momentum(self.module_, options.get("batch_norm_momentum", self.batch_norm_momentum))
         return self
 
     @property
