@@ -1,10 +1,11 @@
 """EEGNet with its first block reordered: the same function and the same training, several times faster."""
 
+import torch
 from braindecode.models import EEGNet
 from torch import nn
 from torch.nn import functional as F
 
-from braindecode_censor.encoder_filters import mix_and_filter
+from braindecode_censor.encoder_filters import mix_and_filter, prefers_channels_last
 from braindecode_censor.lagmoments import batch_moments, convolution_statistics, lag_moments
 
 # layers whose forward is never called, because their work is done in another order
@@ -149,8 +150,9 @@ class FastEEGNet(EEGNet):
         mixing = self.conv_spatial.weight.flatten(1)
         scale, shift = self._temporal_affine(x, weight, moments)
         offset = shift.repeat_interleave(self.D) * mixing.sum(1)
-        h = mix_and_filter(x, mixing, scale.unsqueeze(1) * weight, self.kernel_length // 2)
-        return self.bnorm_1((h + offset.unsqueeze(1)).unsqueeze(2))
+        return self.bnorm_1(
+            mix_and_filter(x, mixing, scale.unsqueeze(1) * weight, offset, self.kernel_length // 2)
+        )
 
     def _temporal_affine(self, x, weight, moments):
         """Batch norm after the temporal filters as ``scale · y + shift``, shape (F1,) each."""
@@ -171,6 +173,8 @@ class FastEEGNet(EEGNet):
     def _separable_block(self, h):
         """Depthwise and pointwise convolution as one dense convolution, ``W[o, i, k] = p[o, i] d[i, k]``."""
         weight = self.conv_separable_point.weight * self.conv_separable_depth.weight.transpose(0, 1)
+        if prefers_channels_last(h):
+            h = h.contiguous(memory_format=torch.channels_last)
         return F.conv2d(h, weight, padding=self.conv_separable_depth.padding)
 
 

@@ -1,13 +1,15 @@
-"""Mixing of channels followed by a bank of temporal filters."""
+"""Mixing of channels followed by a bank of temporal filters, in the form that is fastest where it runs."""
 
 import torch
 from torch.nn import functional as F
 
+from braindecode_censor.lagmoments import fast_length
 
-def mix_and_filter(x, mixing, weight, padding):
-    """Mix channels, then filter each mixture in time.
 
-    ``y[n, fd, t] = Σ_k w[f, k] Σ_c u[fd, c] x̃[n, c, t + k]`` with ``x̃`` zero-padded on either side.
+def mix_and_filter(x, mixing, weight, offset, padding):
+    """Mix channels, filter each mixture in time, add a constant.
+
+    ``y[n, fd, t] = Σ_k w[f, k] Σ_c u[fd, c] x̃[n, c, t + k] + o[fd]`` with ``x̃`` zero-padded on either side.
 
     Parameters
     ----------
@@ -17,19 +19,135 @@ def mix_and_filter(x, mixing, weight, padding):
         Spatial filters ``u``; those of one temporal filter stand together.
     weight : Tensor of shape (n_filters, kernel_length)
         Temporal filters ``w``.
+    offset : Tensor of shape (n_filters · depth,)
+        Constants ``o``.
     padding : int
         Zeros on either side.
 
     Returns
     -------
-    Tensor of shape (n_trials, n_filters · depth, n_times + 2 · padding − kernel_length + 1)
-        Filtered mixtures.
+    Tensor of shape (n_trials, n_filters · depth, 1, n_times + 2 · padding − kernel_length + 1)
+        Filtered mixtures; the empty axis is EEGNet's, where the channels were.
     """
-    n_trials, _, n_times = x.shape
-    n_filters = weight.shape[0]
-    mixed = (mixing @ x).view(n_trials, n_filters, -1, n_times).transpose(0, 1)
-    y = toeplitz_filter(mixed.reshape(n_filters, -1, n_times), weight, padding)
-    return y.view(n_filters, n_trials, -1, y.shape[-1]).transpose(0, 1).flatten(1, 2)
+    depth = mixing.shape[0] // weight.shape[0]
+    mixed = torch.bmm(x.mT, mixing.T.expand(x.shape[0], -1, -1)).mT
+    if prefers_channels_last(x):
+        weight = weight.repeat_interleave(depth, 0)
+        return DepthwiseFilter.apply(mixed.unsqueeze(2), weight, offset, padding)
+    groups = mixed.unflatten(1, (-1, depth)).transpose(0, 1)
+    y = toeplitz_filter(groups.flatten(1, 2), weight, padding)
+    y = y.unflatten(1, (-1, depth)).transpose(0, 1).flatten(1, 2)
+    return (y + offset.unsqueeze(1)).unsqueeze(2)
+
+
+def prefers_channels_last(x):
+    """Whether convolutions of few channels should have these last in memory.
+
+    oneDNN's depthwise convolution is then the fastest filter there is, but it exists for eager float32 on the
+    CPU alone. Under ``vmap`` it would have to copy, ``torch.compile`` fuses the plain operations better, and
+    other devices like large matrix products.
+
+    Parameters
+    ----------
+    x : Tensor
+        Input of the convolution.
+
+    Returns
+    -------
+    bool
+        True on the CPU, in float32, outside ``torch.func`` transforms and compiled graphs.
+    """
+    return (
+        x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
+    )
+
+
+class DepthwiseFilter(torch.autograd.Function):
+    """Correlate each signal with its own filter: a depthwise convolution with cheap gradients.
+
+    The gradient in the signal is a convolution again; the gradient in the weights, which oneDNN takes ten
+    times longer for than the forward pass, is a product of spectra.
+    """
+
+    @staticmethod
+    def forward(ctx, s, weight, offset, padding):
+        """Filter signals.
+
+        Parameters
+        ----------
+        ctx : context
+            Keeps what the backward pass needs.
+        s : Tensor of shape (n_trials, n_signals, 1, n_times)
+            Signals.
+        weight : Tensor of shape (n_signals, kernel_length)
+            Filters.
+        offset : Tensor of shape (n_signals,)
+            Added constants.
+        padding : int
+            Zeros on either side.
+
+        Returns
+        -------
+        Tensor of shape (n_trials, n_signals, 1, n_times + 2 · padding − kernel_length + 1)
+            Filtered signals.
+        """
+        ctx.save_for_backward(s, weight)
+        ctx.padding = padding
+        return _depthwise(s, weight, offset, padding)
+
+    @staticmethod
+    def backward(ctx, grad):
+        """Gradients in the signals, the filters and the constants.
+
+        Parameters
+        ----------
+        ctx : context
+            As left by ``forward``.
+        grad : Tensor
+            Gradient in the output.
+
+        Returns
+        -------
+        tuple of Tensor or None
+            One for each argument of ``forward``.
+        """
+        s, weight = ctx.saved_tensors
+        taps = weight.shape[1]
+        grad_s = _depthwise(grad, weight.flip(1), None, taps - 1 - ctx.padding)
+        grad_weight = cross_correlation(grad.squeeze(2), s.squeeze(2), -ctx.padding, taps)
+        return grad_s, grad_weight, grad.sum((0, 2, 3)) if ctx.needs_input_grad[2] else None, None
+
+
+def _depthwise(s, weight, bias, padding):
+    return F.conv2d(s, weight[:, None, None], bias, padding=(0, padding), groups=weight.shape[0])
+
+
+def cross_correlation(g, s, first_lag, n_lags):
+    """Sum over trials of the cross-correlation, ``r[i, j] = Σ_{n,t} g[n, i, t] s[n, i, t + first_lag + j]``.
+
+    Parameters
+    ----------
+    g : Tensor of shape (n_trials, n_signals, n_out)
+        One side.
+    s : Tensor of shape (n_trials, n_signals, n_times)
+        The other.
+    first_lag : int
+        First lag, zero or negative.
+    n_lags : int
+        Number of lags.
+
+    Returns
+    -------
+    Tensor of shape (n_signals, n_lags)
+        Correlations.
+    """
+    reach = max(-first_lag, first_lag + n_lags - 1)  # a circle this much longer than both hides no overlap
+    n_fft = fast_length(max(g.shape[-1] + reach, s.shape[-1] + reach, n_lags))
+    product = torch.fft.rfft(g, n_fft).conj() * torch.fft.rfft(s, n_fft)
+    return torch.fft.irfft(product.sum(0), n_fft).roll(-first_lag, -1)[:, :n_lags]
 
 
 def toeplitz_filter(s, weight, padding, block=48):

@@ -146,11 +146,12 @@ def convolution_statistics(x, weight, padding, moments):
     """
     taps = weight.shape[-1]
     count = x.shape[0] * x.shape[1] * (x.shape[2] + 2 * padding - taps + 1)
-    first, second = window_moments(x, taps, padding, moments.to(wide_dtype(x)).sum(0))
+    first, second = window_moments(x, taps, padding, moments.sum(0, dtype=wide_dtype(x)))
+    first = first / count
+    covariance = second / count - first.unsqueeze(1) * first
     wide = weight.to(first.dtype)
-    mean = wide @ (first / count)
-    var = ((wide @ (second / count)) * wide).sum(-1) - mean.square()
-    return mean.to(weight.dtype), var.clamp(min=0).to(weight.dtype), count
+    var = ((wide @ covariance) * wide).sum(-1)
+    return (wide @ first).to(weight.dtype), var.clamp(min=0).to(weight.dtype), count
 
 
 def window_moments(x, taps, padding, total):
@@ -174,31 +175,39 @@ def window_moments(x, taps, padding, total):
     second : Tensor of shape (taps, taps)
         ``R`` of the module docstring.
     """
-    left, right = _edges(x, taps - 1 - padding)
-    lag = torch.arange(taps, device=x.device)
-    second = total[1:][(lag[:, None] - lag).abs()]
-    # L starts at (p, p) and is summed from the row above; E starts at (0, 0) and is summed from below,
-    # which is the same sum after a half turn.
-    gram_left = F.pad((left.mT @ left).to(total.dtype), (padding + 1, 0, padding + 1, 0))
-    gram_right = F.pad((right.mT @ right).to(total.dtype).flip(0, 1), (padding + 1, 0, padding + 1, 0))
-    second = second - _diagonal_cumsum(gram_left) - _diagonal_cumsum(gram_right).flip(0, 1)
-    first_left = F.pad(left.sum(0, dtype=total.dtype), (padding + 1, 0)).cumsum(0)
-    first_right = F.pad(right.sum(0, dtype=total.dtype).flip(0), (padding + 1, 0)).cumsum(0).flip(0)
-    return total[0] - first_left - first_right, second
+    edges = _edges(x, taps - 1 - padding)
+    lost_first = _sum_down(edges.sum(1, dtype=total.dtype).unsqueeze(-1), taps)[..., 0]
+    lost_second = _sum_down_diagonals((edges.mT @ edges).to(total.dtype), taps)
+    lags = torch.cat([total[1:].flip(0), total[2:]])
+    toeplitz = lags.unfold(0, taps, 1).flip(0)
+    first = total[0] - lost_first[0] - lost_first[1].flip(0)
+    return first, toeplitz - lost_second[0] - lost_second[1].flip(0, 1)
 
 
 def _edges(x, width):
-    """First and last ``width`` samples of every channel, shape (n_trials · n_chans, width) each."""
+    """First samples, and last samples backwards, of every channel: (2, n_trials · n_chans, width).
+
+    Reading the end backwards makes both edges lose their windows in the same way.
+    """
     missing = max(width - x.shape[-1], 0)  # a trial shorter than the edge continues into the padding
-    left = F.pad(x[..., :width], (0, missing))
-    right = F.pad(x[..., max(x.shape[-1] - width, 0) :], (missing, 0))
-    return left.flatten(0, 1), right.flatten(0, 1)
+    left = x[..., :width]
+    right = x[..., max(x.shape[-1] - width, 0) :].flip(-1)
+    return F.pad(torch.stack([left, right]), (0, missing)).flatten(1, 2)
 
 
-def _diagonal_cumsum(square):
-    """Cumulative sums down every diagonal: ``out[k, l] = Σ_{i ≥ 0} square[k − i, l − i]``."""
+def _sum_down(edge, taps):
+    """``out[k] = Σ_{i ≥ 1} e[k − i]`` for the ``e[p : K − 1]`` given: (2, width, …) to (2, taps, …)."""
+    ones = torch.ones(taps, edge.shape[1], dtype=edge.dtype, device=edge.device)
+    return ones.tril(edge.shape[1] - taps) @ edge
+
+
+def _sum_down_diagonals(gram, taps):
+    """``out[k, l] = Σ_{i ≥ 1} G[k − i, l − i]`` for the ``G[p : K − 1, p : K − 1]`` given."""
     # In rows of 2K a step down the diagonal is a stride of 2K + 1: with rows that long the diagonals are
     # columns. The K zeros to the right keep one diagonal from running into the next.
-    size = square.shape[-1]
-    skewed = F.pad(F.pad(square, (0, size)).flatten(), (0, size)).view(size, 2 * size + 1)
-    return skewed.cumsum(0).flatten()[: 2 * size * size].view(size, 2 * size)[:, :size]
+    start = taps - gram.shape[-1]
+    square = F.pad(gram, (start, taps, start, 1))
+    skewed = square.flatten(1)[:, : taps * (2 * taps + 1)].unflatten(1, (taps, 2 * taps + 1))
+    ones = torch.ones(taps, taps, dtype=gram.dtype, device=gram.device)
+    summed = (ones.tril() @ skewed).flatten(1)[:, : 2 * taps * taps]
+    return summed.unflatten(1, (taps, 2 * taps))[..., :taps]
