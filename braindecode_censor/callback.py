@@ -148,15 +148,16 @@ class Censor(Callback):
             Ignored.
         """
         self._check_parameters(net)
-        labels = find_labels(X, self.key) if self.subjects is None else np.asarray(self.subjects)
-        if labels is None:
+        given = None if self.subjects is None else np.asarray(self.subjects)
+        found = find_labels(X, self.key)
+        if given is None and found is None:
             raise ValueError(
                 f"Censor found no {self.key} labels in the data. Arrays carry none: pass "
                 f"Censor(..., subjects=labels) with one label per trial, or use MNE Epochs with "
                 f"metadata[{self.key!r}], a Braindecode dataset with description[{self.key!r}], or "
                 "CensoredEEGClassifier.fit(X, y, subjects=labels)."
             )
-        LabelTap(net, self._receive, self._deliver, labels, self.key)
+        LabelTap(net, self._receive, self._deliver, (given, found), self.key)
         self.n_classes_ = getattr(net.module_, "n_outputs", None)
         self._unhook()
         self.hook_ = _find_layer(net.module_, self.layer).register_forward_pre_hook(self._on_forward)

@@ -30,8 +30,9 @@ class CensoredEEGClassifier(ProtocolClassifier):
         Censoring mode.
     weight : float
         The paper's λ; 0 trains as without a penalty and only monitors.
-    score, reg, lengthscale, pairs, fraction, size : str, float or None
-        Options of the penalty; None is its default. Others can be given as ``callbacks__censor__<name>``.
+    score_estimator, reg, lengthscale, pairs, fraction, size : str, float or None
+        Options of the penalty; None is its default. `score_estimator` is the option `score`, which as an
+        attribute would hide the method of that name. Others: ``callbacks__censor__<name>``.
     warmup : int
         Epochs over which λ rises from 0.
     critic_lr, critic_steps : float, int
@@ -100,7 +101,7 @@ class CensoredEEGClassifier(ProtocolClassifier):
         censoring="marginal",
         weight=1.0,
         *,
-        score=None,
+        score_estimator=None,
         reg=None,
         lengthscale=None,
         pairs=None,
@@ -128,7 +129,7 @@ class CensoredEEGClassifier(ProtocolClassifier):
         **kwargs,
     ):
         vars(self).update(penalty=penalty, censoring=censoring, weight=weight, warmup=warmup, layer=layer)
-        vars(self).update(score=score, reg=reg, lengthscale=lengthscale)
+        vars(self).update(score_estimator=score_estimator, reg=reg, lengthscale=lengthscale)
         vars(self).update(pairs=pairs, fraction=fraction, size=size)
         vars(self).update(critic_lr=critic_lr, critic_steps=critic_steps)
         vars(self).update(sampling=sampling, subjects_per_batch=subjects_per_batch, roster=roster)

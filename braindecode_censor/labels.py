@@ -52,6 +52,8 @@ def _concat_labels(data, key):
 
 def _unwind(dataset):
     """Follow nested subsets to the dataset at their root, with the positions in it."""
+    if isinstance(dataset, _Labelled):  # another tap's
+        return _unwind(dataset.dataset)
     if not isinstance(dataset, Subset):
         return dataset, np.arange(len(dataset))
     root, positions = _unwind(dataset.dataset)
@@ -69,15 +71,16 @@ class LabelTap:
         Called once with the labels of the training trials (ndarray); returns them as integers.
     deliver : callable
         Called with the labels of a batch (Tensor) just before the batch is.
-    labels : ndarray of shape (n_trials,) or None
-        Labels of the trials handed to ``fit``, used where the dataset does not carry its own.
+    labels : sequence of ndarray of shape (n_trials,) or None
+        Labels of the trials handed to ``fit``: those the user gave, which win over the training dataset's
+        own, and those found in the data, which do not.
     key : str
         Name of the label.
     """
 
     def __init__(self, net, receive, deliver, labels, key):
         self.net, self.receive, self.deliver = net, receive, deliver
-        self.labels, self.key = labels, key
+        (self.given, self.found), self.key = labels, key
         self.factory = net.iterator_train
         net.iterator_train = self
 
@@ -103,14 +106,12 @@ class LabelTap:
 
     def _labels_of(self, dataset):
         root, positions = _unwind(dataset)
-        labels = find_labels(root, self.key)
-        if labels is None:
-            labels = self.labels
-        if labels is None or len(labels) != len(root):
-            count = "none" if labels is None else len(labels)
+        candidates = (self.given, find_labels(root, self.key), self.found)
+        labels = next(labels for labels in candidates if labels is not None)
+        if len(labels) != len(root):
             raise ValueError(
-                f"{self.key}s: {count} labels for {len(root)} trials. Pass one label per trial of the X that "
-                f"fit gets: Censor(..., subjects=labels)."
+                f"{self.key}s: {len(labels)} labels for {len(root)} trials. Pass one label per trial of the "
+                f"X that fit gets: Censor(..., subjects=labels)."
             )
         return labels[positions]
 

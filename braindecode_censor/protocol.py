@@ -28,7 +28,11 @@ _NO_SUBJECTS = (
     "trial. In MOABB use CrossSubjectEvaluation, which hands the labels over by itself; WithinSession and "
     "CrossSession evaluations do not, and have nothing to censor."
 )
-_PENALTY_OPTIONS = ("score", "reg", "lengthscale", "pairs", "fraction", "size")
+# Option of the penalty -> parameter of the estimator.
+_PENALTY_OPTIONS = {
+    "score": "score_estimator",
+    **{name: name for name in ("reg", "lengthscale", "pairs", "fraction", "size")},
+}
 _CENSOR_OPTIONS = ("weight", "warmup", "critic_lr", "critic_steps", "layer")
 
 
@@ -201,7 +205,7 @@ class ProtocolClassifier(EEGClassifier):
         callbacks = [item for item in super()._default_callbacks if item[0] not in dropped]
         callbacks.append(("schedule", LRScheduler(LambdaLR, lr_lambda=inverse_sqrt)))
         if self.penalty is not None:
-            options = {name: getattr(self, name) for name in _PENALTY_OPTIONS}
+            options = {option: getattr(self, name) for option, name in _PENALTY_OPTIONS.items()}
             options = {name: value for name, value in options.items() if value is not None}
             options |= {name: getattr(self, name) for name in _CENSOR_OPTIONS}
             options["random_state"] = self.random_state or 0

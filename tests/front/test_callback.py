@@ -1,0 +1,242 @@
+"""Does Censor work on an unmodified EEGClassifier, whatever the data, and say why when it cannot?"""
+
+import mne
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from braindecode import EEGClassifier
+from braindecode.datasets import create_from_X_y
+from sklearn.base import clone
+from skorch.callbacks import Callback
+
+from braindecode_censor import Censor, make_penalty
+
+SMALL = {"max_epochs": 2, "batch_size": 32, "verbose": 0, "module__final_layer_with_constraint": True}
+
+
+class CheckLabels(Callback):
+    """The subject is written into the first sample of every trial; do the delivered labels say the same?"""
+
+    def __init__(self, censor):
+        self.censor = censor
+        self.seen_ = []
+
+    def on_batch_end(self, net, batch=None, training=None, **kwargs):
+        if training:
+            written = batch[0][:, 0, 0].round().long().cpu().numpy()
+            assert np.array_equal(self.censor.labels_[self.censor.s_.cpu().numpy()], written)
+            self.seen_.extend(written.tolist())
+
+
+@pytest.fixture(scope="module")
+def marked(data):
+    x, y, subjects = data
+    x = x.copy()
+    x[:, 0, 0] = subjects
+    order = np.random.default_rng(0).permutation(len(y))
+    return x[order], y[order], subjects[order]
+
+
+def _fit(inputs, censor, **options):
+    check = CheckLabels(censor)
+    net = EEGClassifier("EEGNet", callbacks=[censor, check], **{**SMALL, **options})
+    net.fit(*inputs)
+    assert len(check.seen_) > 0
+    return net, check
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_arrays_with_labels_given_to_the_callback(marked, workers):
+    x, y, subjects = marked
+    net, check = _fit(
+        (x, y), Censor("adv", weight=0.1, subjects=subjects), iterator_train__num_workers=workers
+    )
+    assert len(check.seen_) == 2 * net.history[0, "train_batch_count"] * 32
+
+
+def test_epochs_with_the_subject_in_their_metadata(marked):
+    x, y, subjects = marked
+    info = mne.create_info(4, sfreq=96.0, ch_types="eeg")
+    metadata = pd.DataFrame({"subject": subjects})
+    epochs = mne.EpochsArray(x * 1e-6, info, metadata=metadata, verbose="error")
+    _fit((epochs, y), Censor("mmd"))
+
+
+def test_braindecode_datasets_with_the_subject_in_their_description(marked):
+    x, y, subjects = marked
+    dataset = _concat(x, y, subjects)
+    assert set(dataset.description["subject"]) == set(subjects)
+    _, check = _fit((dataset, None), Censor("mmd", mode="conditional"), train_split=None)
+    assert set(check.seen_) == set(subjects)
+
+
+def _concat(x, y, subjects):
+    """One dataset per trial, as Braindecode makes them, each described by its subject."""
+    dataset = create_from_X_y(x.astype("float64"), y, drop_last_window=False, sfreq=96)
+    dataset.set_description({"subject": subjects.tolist()})
+    return dataset
+
+
+def test_a_split_of_the_users_own_keeps_labels_with_their_trials(marked):
+    x, y, subjects = marked
+
+    def backwards(dataset, y=None, **kwargs):
+        half = torch.utils.data.Subset(dataset, np.arange(len(dataset))[::-2])
+        return torch.utils.data.Subset(half, np.arange(10, len(half))), None
+
+    _fit((x, y), Censor("pairmmd", subjects=subjects), train_split=backwards)
+
+
+@pytest.mark.parametrize("module", ["ShallowFBCSPNet", "EEGConformer", "EEGNeX"])
+def test_other_models_with_a_final_layer(data, module):
+    x, y, subjects = data
+    x = np.tile(x, (1, 1, 3))
+    censor = Censor("mmd", weight=1.0, subjects=subjects[::2])
+    net = EEGClassifier(module, callbacks=[censor], max_epochs=1, batch_size=32, verbose=0)
+    net.fit(x[::2], y[::2])
+    assert np.isfinite(net.history[-1, "subject_penalty"])
+
+
+def test_another_layer_can_be_censored(data):
+    x, y, subjects = data
+    censor = Censor("mmd", layer="conv_separable_depth", subjects=subjects)
+    EEGClassifier("EEGNet", callbacks=[censor], **SMALL).fit(x, y)
+    assert np.isfinite(censor.step_.penalty(torch.randn(8, 16 * 24), torch.arange(8) % 4, None))
+
+
+def test_subject_and_session_together(data):
+    x, y, subjects = data
+    sessions = np.arange(len(y)) // 8 % 2
+    callbacks = [
+        ("subject", Censor("mmd", weight=1.0, subjects=subjects)),
+        ("session", Censor("adv", weight=0.1, key="session", subjects=sessions)),
+    ]
+    net = EEGClassifier("EEGNet", callbacks=callbacks, **SMALL).fit(x, y)
+    assert {"subject_penalty", "session_penalty", "session_accuracy"} <= set(net.history[-1])
+    assert dict(net.callbacks_)["session"].labels_.tolist() == [0, 1]
+    assert net.history[-1, "session_chance"] == pytest.approx(0.5, abs=0.1)
+
+
+def test_two_penalties_add_their_gradients(data):
+    """Weight 1 twice is weight 2 once (for a penalty without a critic)."""
+    x, y, subjects = data
+
+    def fit(*weights):
+        censors = [Censor("mmd", weight=w, subjects=subjects, name=f"n{i}") for i, w in enumerate(weights)]
+        torch.manual_seed(0)
+        net = EEGClassifier("EEGNet", callbacks=censors, lr=0.1, module__drop_prob=0.0, **SMALL)
+        return net.fit(x, y).module_.state_dict()
+
+    double, once, single = fit(5.0, 5.0), fit(10.0), fit(5.0)
+    name = "conv_separable_point.weight"
+    torch.testing.assert_close(double[name], once[name])
+    assert not torch.allclose(double[name], single[name])
+
+
+def test_the_history_has_the_critics_accuracy_beside_chance(data):
+    x, y, subjects = data
+    censor = Censor("adv", weight=0, subjects=subjects, critic_lr=1e-2, critic_steps=5)
+    net = EEGClassifier("EEGNet", callbacks=[censor], train_split=None, **{**SMALL, "max_epochs": 15}).fit(
+        x, y
+    )
+    row = net.history[-1]
+    assert row["subject_chance"] == pytest.approx(0.2, abs=0.06)
+    assert row["subject_accuracy"] > row["subject_chance"] + 0.2, "the subject's rhythm is plain to see"
+    losses = net.history[:, "subject_critic_loss"]
+    assert losses[-1] < losses[0]
+
+
+def test_warmup_raises_the_weight_linearly(data):
+    x, y, subjects = data
+
+    class Weights(Callback):
+        def on_batch_end(self, net, training=None, **kwargs):
+            self.found_ = [*getattr(self, "found_", []), dict(net.callbacks_)["Censor"].weight_]
+
+    weights = Weights()
+    censor = Censor("mmd", weight=8.0, warmup=4, subjects=subjects)
+    options = {**SMALL, "max_epochs": 6, "batch_size": 64, "train_split": None}
+    EEGClassifier("EEGNet", callbacks=[censor, weights], **options).fit(x, y)
+    assert weights.found_[::2] == [0.0, 2.0, 4.0, 6.0, 8.0, 8.0]
+
+
+def test_a_ready_penalty_can_be_passed(data):
+    x, y, subjects = data
+    penalty = make_penalty("mmd", mode="conditional", n_subjects=5, n_classes=2)
+    net = EEGClassifier("EEGNet", callbacks=[Censor(penalty, subjects=subjects)], **SMALL).fit(x, y)
+    assert np.isfinite(net.history[-1, "subject_penalty"])
+
+
+def test_the_repr_tells_settings_apart():
+    """MOABB's results are stored under a hash of this text."""
+    base = Censor("mmd", subjects=[1, 2, 3])
+    assert repr(base) == repr(clone(base)) == repr(Censor("mmd", subjects=np.array([1, 2, 3])))
+    assert "weight=1.0" in repr(base)
+    assert " at 0x" not in repr(base)
+    others = [
+        Censor("adv", subjects=[1, 2, 3]),
+        Censor("mmd", subjects=[1, 2, 4]),
+        Censor("mmd", weight=2.0, subjects=[1, 2, 3]),
+        Censor("mmd", "conditional", subjects=[1, 2, 3]),
+        Censor("mmd", subjects=[1, 2, 3], lengthscale="median"),
+        Censor(make_penalty("mmd", n_subjects=2), subjects=[1, 2, 3]),
+    ]
+    assert len({repr(censor) for censor in [base, *others]}) == 7
+
+
+def test_parameters_can_be_set_through_the_net():
+    net = EEGClassifier("EEGNet", callbacks=[Censor("mige")])
+    net.set_params(callbacks__Censor__weight=7.0, callbacks__Censor__score="stein")
+    net.initialize_callbacks()
+    censor = dict(net.callbacks_)["Censor"]
+    assert (censor.weight, censor.score) == (7.0, "stein")
+
+
+def test_an_error_leaves_the_net_as_it_was(data):
+    x, y, subjects = data
+    net = EEGClassifier("EEGNet", callbacks=[Censor("mmd", subjects=subjects[:-1])], **SMALL)
+    with pytest.raises(ValueError, match="159 labels for 160 trials"):
+        net.fit(x, y)
+    assert net.iterator_train is torch.utils.data.DataLoader
+    net.set_params(callbacks=[Censor("mmd", subjects=subjects)])
+    net.fit(x, y)
+    assert net.iterator_train is torch.utils.data.DataLoader
+    assert not net.module_.final_layer._forward_pre_hooks
+
+
+def test_training_goes_on_with_the_same_critic(data):
+    x, y, subjects = data
+    censor = Censor("adv", subjects=subjects)
+    net = EEGClassifier("EEGNet", callbacks=[censor], train_split=None, **SMALL).fit(x, y)
+    step = censor.step_
+    net.partial_fit(x, y)
+    assert censor.step_ is step
+    assert len(net.history) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "found no subject labels in the data.*subjects=labels"),
+        ({"subjects": [1, 2, 3]}, "subjects: 3 labels for 160 trials"),
+        ({"subjects": np.ones(160)}, r"all 128 training trials belong to \[1.0\].*at least two subjects"),
+        ({"subjects": np.arange(160) % 2, "layer": "head"}, "layer='head' is not in EEGNet; it has"),
+        ({"subjects": np.arange(160) % 2, "weight": -1.0}, "weight=-1.0 must be a positive number"),
+        ({"subjects": np.arange(160) % 2, "warmup": -1}, "warmup=-1 must be an integer of at least 0"),
+        ({"subjects": np.arange(160) % 2, "critic_steps": 0}, "critic_steps=0 must be"),
+        ({"subjects": np.arange(160) % 2, "mode": "both"}, "mode='both' is unknown"),
+        ({"subjects": np.arange(160) % 2, "penalty": "mdm"}, "Did you mean 'mmd'"),
+    ],
+)
+def test_errors(data, options, message):
+    x, y, _ = data
+    with pytest.raises(ValueError, match=message):
+        EEGClassifier("EEGNet", callbacks=[Censor(**options)], **SMALL).fit(x, y)
+
+
+def test_two_callbacks_must_not_write_to_the_same_columns(data):
+    x, y, subjects = data
+    callbacks = [Censor("mmd", subjects=subjects), Censor("adv", subjects=subjects)]
+    with pytest.raises(ValueError, match="two Censor callbacks write to the history as 'subject'"):
+        EEGClassifier("EEGNet", callbacks=callbacks, **SMALL).fit(x, y)
