@@ -87,7 +87,7 @@ def raw_from_signal(data, info, onsets, labels, duration):
     mne.io.RawArray
         The recording.
     """
-    raw = mne.io.RawArray(data, info, copy=None, verbose="ERROR")
+    raw = mne.io.RawArray(np.asarray(data, np.float64), info, copy=None, verbose="ERROR")
     onsets = np.asarray(onsets) / info["sfreq"]
     raw.set_annotations(mne.Annotations(onsets, duration, [str(name) for name in labels]), verbose="ERROR")
     return raw

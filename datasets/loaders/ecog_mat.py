@@ -122,6 +122,7 @@ def find_trials(stim):
     onsets, lengths, codes : array of int of shape (n_trials,)
         First sample, number of samples and code, 1-50 house, 51-100 face.
     """
+    stim = np.asarray(stim, np.int64)
     change = np.flatnonzero(np.diff(np.r_[-1, stim]))
     lengths, codes = np.diff(np.r_[change, len(stim)]), stim[change]
     picture = (codes >= HOUSES[0]) & (codes <= FACES[-1])

@@ -71,7 +71,7 @@ def read_labels(path):
     wrong = np.flatnonzero(~table["Prediction"].isin([0, 1]))
     if len(wrong):
         raise ValueError(
-            f"{path}, line {wrong[0] + 2}: Prediction is {table['Prediction'][wrong[0]]!r}; expected 0 or 1."
+            f"{path}, line {wrong[0] + 2}: Prediction is {table['Prediction'][wrong[0]]}; expected 0 or 1."
         )
     parts = table["IdFeedBack"].astype(str).str.extract(r"^S(\d\d)_Sess(\d\d)_FB(\d{3})$")
     wrong = np.flatnonzero(parts.isna().any(axis=1))
