@@ -89,7 +89,12 @@ def _read(path):
         raise ValueError(f"{foreign}: {error}.") from None
     if metadata.get("format") != _FORMAT:
         raise ValueError(f"{foreign}: its format is {metadata.get('format')!r}, expected {_FORMAT!r}.")
-    return json.loads(metadata["header"]), tensors
+    try:
+        header = json.loads(metadata["header"])
+        header["params"], header["fitted"], header["classes"]
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{foreign}: its header cannot be read.") from None
+    return header, tensors
 
 
 def _plain_params(clf):

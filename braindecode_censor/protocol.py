@@ -74,6 +74,7 @@ class ProtocolClassifier(EEGClassifier):
         chosen = self.valid_subject
         if isinstance(chosen, str) and chosen == "rotate":
             chosen = validation_subject(subjects, self.roster)
+        chosen = chosen.item() if isinstance(chosen, np.generic) else chosen
         train, valid = split_subject(subjects, chosen)
         _check_training_part(codes, subjects, train, chosen, self.classes_inferred_, self.penalty is not None)
         self.valid_subject_, self.split_ = chosen, (train, valid)

@@ -1,0 +1,160 @@
+"""Does a saved estimator predict the same in a new process, and does a bad file say so?"""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from braindecode.models import EEGNet
+from moabb.analysis.results import get_digest
+from safetensors.torch import load_file, save_file
+from sklearn.pipeline import make_pipeline
+
+from braindecode_censor import CensoredEEGClassifier
+
+PIPELINE = {"penalty": "adv", "censoring": "conditional", "weight": 0.3, "module__F1": 4, "max_epochs": 2}
+
+NEW_PROCESS = """
+import sys
+import numpy as np
+from moabb.analysis.results import get_digest
+from sklearn.pipeline import make_pipeline
+from braindecode_censor import CensoredEEGClassifier
+folder, options = sys.argv[1], eval(sys.argv[2])
+clf = CensoredEEGClassifier.load(f"{folder}/clf.safetensors")
+x = np.load(f"{folder}/x.npy")
+np.savez(f"{folder}/out.npz", proba=clf.predict_proba(x), y=clf.predict(x), z=clf.features(x))
+print("digest", get_digest(make_pipeline(CensoredEEGClassifier(**options))))
+"""
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    x, y, subjects = data
+    return CensoredEEGClassifier(**PIPELINE).fit(x, np.array(["left", "right"])[y], subjects)
+
+
+def test_save_load_in_a_new_process_predict(data, fitted, tmp_path):
+    fitted.save(tmp_path / "clf.safetensors")
+    np.save(tmp_path / "x.npy", data[0])
+    # Another hash seed: the key of MOABB's results must not depend on the order of a set.
+    environment = {**os.environ, "PYTHONHASHSEED": "4242", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", NEW_PROCESS, str(tmp_path), repr(PIPELINE)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = np.load(tmp_path / "out.npz")
+    assert np.array_equal(found["proba"], fitted.predict_proba(data[0]))
+    assert np.array_equal(found["y"], fitted.predict(data[0]))
+    assert np.array_equal(found["z"], fitted.features(data[0]))
+    digest = get_digest(make_pipeline(CensoredEEGClassifier(**PIPELINE)))
+    assert f"digest {digest}" in done.stdout
+
+
+def test_what_was_fitted_comes_back(data, fitted, tmp_path):
+    fitted.save(tmp_path / "clf")
+    state = torch.get_rng_state()
+    loaded = CensoredEEGClassifier.load(tmp_path / "clf")
+    assert torch.equal(state, torch.get_rng_state())
+    assert loaded.classes_.tolist() == ["left", "right"]
+    for name in ("valid_score_", "best_epoch_", "valid_subject_", "signal_args_", *PIPELINE):
+        assert getattr(loaded, name) == getattr(fitted, name), name
+    loaded.fit(*data)  # and can be trained again
+    assert loaded.classes_.tolist() == [0, 1]
+
+
+def test_no_pickle_is_written(fitted, tmp_path):
+    fitted.save(tmp_path / "clf")
+    data = (tmp_path / "clf").read_bytes()
+    with pytest.raises(pickle.UnpicklingError):
+        pickle.loads(data)
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])  # a JSON header and raw numbers are all there is
+    assert set(header) - {"__metadata__"} == set(fitted.module_.state_dict())
+
+
+def test_a_module_without_a_name_must_be_given(data, quick, tmp_path):
+    class Mine(EEGNet):
+        pass
+
+    clf = CensoredEEGClassifier(Mine, **quick).fit(*data)
+    clf.save(tmp_path / "clf")
+    with pytest.raises(ValueError, match=r"pass load\(path, module="):
+        CensoredEEGClassifier.load(tmp_path / "clf")
+    loaded = CensoredEEGClassifier.load(tmp_path / "clf", module=Mine)
+    assert np.array_equal(loaded.predict_proba(data[0]), clf.predict_proba(data[0]))
+
+
+def test_bad_files(fitted, tmp_path):
+    path = tmp_path / "clf"
+    fitted.save(path)
+    good = path.read_bytes()
+    for length in (0, 4, 100, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:length])
+        with pytest.raises(ValueError, match="is not a file that CensoredEEGClassifier"):
+            CensoredEEGClassifier.load(path)
+    torch.save(fitted.module_.state_dict(), path)
+    with pytest.raises(ValueError, match="is not a file that CensoredEEGClassifier"):
+        CensoredEEGClassifier.load(path)
+    path.write_text("name,score\n")
+    with pytest.raises(ValueError, match="is not a file that CensoredEEGClassifier"):
+        CensoredEEGClassifier.load(path)
+    save_file({"weight": torch.zeros(3)}, path)
+    with pytest.raises(ValueError, match="its format is None"):
+        CensoredEEGClassifier.load(path)
+    with pytest.raises(FileNotFoundError, match="is not a file"):
+        CensoredEEGClassifier.load(tmp_path / "nowhere")
+
+
+class Bomb:
+    def __reduce__(self):
+        return (os.system, ("touch exploded",))
+
+
+def test_a_pickle_that_runs_code_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"weight": Bomb()}, "bomb")
+    (tmp_path / "bomb2").write_bytes(pickle.dumps(Bomb()))
+    for name in ("bomb", "bomb2"):
+        with pytest.raises(ValueError, match="is not a file that"):
+            CensoredEEGClassifier.load(name)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_a_header_that_was_tampered_with(fitted, tmp_path):
+    path = tmp_path / "clf"
+    fitted.save(path)
+    tensors, metadata = load_file(path), _metadata(path)
+    header = json.loads(metadata["header"])
+
+    def write(**changes):
+        params = {**header["params"], **changes}
+        text = json.dumps({**header, "params": params})
+        save_file(tensors, path, metadata={**metadata, "header": text})
+
+    write(module="os.system")
+    with pytest.raises(ValueError, match="is unknown; choose from"):
+        CensoredEEGClassifier.load(path)
+    write(module__F1=16)
+    with pytest.raises(ValueError, match="does not fit FastEEGNet"):
+        CensoredEEGClassifier.load(path)
+    save_file(tensors, path, metadata={**metadata, "header": "{"})
+    with pytest.raises(ValueError, match="header cannot be read"):
+        CensoredEEGClassifier.load(path)
+
+
+def _metadata(path):
+    data = path.read_bytes()
+    return json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+
+
+def test_an_unfitted_estimator_cannot_be_saved(tmp_path):
+    with pytest.raises(Exception, match="initialize"):
+        CensoredEEGClassifier().save(tmp_path / "clf")
