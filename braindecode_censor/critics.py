@@ -56,7 +56,8 @@ class LabelledMLP(nn.Module):
             offset = offset.detach() if frozen else offset
             h = h.unsqueeze(-2) + offset if label is None else h + offset[label]
         for layer in rest:
-            h = _linear(layer, F.relu(h), frozen)
+            # ELU, because a narrow bottleneck of rectifiers dies
+            h = _linear(layer, F.elu(h), frozen)
         return h
 
 

@@ -11,9 +11,7 @@ import torch
 
 def median_scale(z):
     """Median distance over distinct pairs."""
-    distances = sorted(
-        float((z[i] - z[j]).norm()) for i in range(len(z)) for j in range(i + 1, len(z))
-    )
+    distances = sorted(float((z[i] - z[j]).norm()) for i in range(len(z)) for j in range(i + 1, len(z)))
     n = len(distances)
     return max((distances[(n - 1) // 2] + distances[n // 2]) / 2, 1e-6) if n else 1.0
 

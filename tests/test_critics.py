@@ -95,8 +95,8 @@ def test_continuous_adversary_finds_the_gaussian_information():
     assert float(bound) == pytest.approx(-0.5 * math.log(1 - r**2), abs=0.04)
 
 
-def began_divergence(shift, steps=400):
-    penalty = bc.make_penalty("began", n_features=4, n_subjects=2, beta=0.01, hidden=32)
+def began_divergence(shift, steps=600, **options):
+    penalty = bc.make_penalty("began", n_features=4, n_subjects=2, hidden=32, **options)
 
     def draw(step):
         generator = torch.Generator().manual_seed(step)
@@ -115,7 +115,16 @@ def test_began_separates_shifted_subjects_and_not_identical_ones():
     identical, _ = began_divergence(0.0)
     assert shifted > 0.1
     assert abs(identical) < 0.03
-    assert ((k >= 0) & (k <= 1)).all()
+    assert ((k > 0) & (k <= 1)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gamma", [0.5, 1.0])
+def test_began_with_a_diversity_of_one_or_less_does_not_discriminate(gamma):
+    """The subject is part of the batch: its error never falls below a fraction of the batch's."""
+    divergence, k = began_divergence(1.5, steps=200, gamma=gamma)
+    assert k.max() < 0.02
+    assert abs(divergence) < 0.02
 
 
 def test_began_control_stays_in_the_unit_interval():
@@ -131,8 +140,8 @@ def test_began_control_stays_in_the_unit_interval():
 def test_printed_began_is_degenerate():
     """On balanced batches L_p(z|s) *is* L_p(z), for any discriminator and however different the subjects."""
     s = torch.arange(64) % 4
-    z = torch.randn(64, 6) + 10 * s[:, None]
-    printed = BEGAN(6, 4, printed=True)
+    z = torch.randn(64, 6) + 3 * s[:, None]
+    printed = BEGAN(6, 4, printed=True, gamma=0.5)
     batch = Batch(s, n_subjects=4)
     everyone, own, _ = printed._losses(z, batch, frozen=True)
     torch.testing.assert_close(own.mean(), everyone.mean())

@@ -27,7 +27,8 @@ class BEGAN(Measure):
     n_classes : int, optional
         Number of classes; the discriminator is then also told y.
     gamma : float
-        Diversity: the balance between the two errors that k steers to.
+        Diversity: the ratio of the subject's error to everybody's that k steers to. Must exceed one to
+        discriminate at all; see the notes.
     beta : float
         Step of the control k.
     hidden : int
@@ -47,6 +48,10 @@ class BEGAN(Measure):
       the error of the batch, for any discriminator: the two losses coincide, k falls to zero, and the encoder
       only minimises an autoencoder's error. Telling the discriminator the subject makes the terms differ, and
       gives each subject its own control. ``printed=True`` keeps the listing for comparison.
+    * A subject is part of the batch it is compared with, so its error is hardly ever below a fraction of the
+      batch's. With :math:`\gamma\le1`, as in image generation, k therefore stays at zero, the discriminator never
+      discriminates, and what is left is an autoencoder's error (measured: the same with shuffled subjects).
+      Default: 1.5, and a step of 0.01 so that k arrives within a few hundred steps.
     * The error is homogeneous in z, so without standardisation the encoder wins by shrinking z.
     * The error is the mean over columns, so that `beta` means the same for every width.
     * Revealing minimises :math:`\mathcal L(\{z_i\};m)-\mathcal L(S_m;m)`; the listing multiplies the second term by k,
@@ -67,8 +72,8 @@ class BEGAN(Measure):
         n_subjects=None,
         n_classes=None,
         *,
-        gamma=0.5,
-        beta=1e-3,
+        gamma=1.5,
+        beta=1e-2,
         hidden=128,
         standardise=True,
         printed=False,

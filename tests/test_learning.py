@@ -1,0 +1,126 @@
+"""After a short training, does a fresh probe read the subject worse, and does the task survive?
+
+Every method and mode trains a small encoder on four subjects whose data differ by a shift that also touches a
+class feature. The probe is scikit-learn's, has never seen the training, and is judged by cross-validation.
+"""
+
+import functools
+
+import braindecode_censor as bc
+import numpy as np
+import pytest
+import torch
+from cases import IDS, PENALTIES
+from sklearn.model_selection import cross_val_score
+from sklearn.svm import SVC
+
+N_SUBJECTS, N_CLASSES, N_FEATURES, CHANCE = 4, 2, 8, 0.25
+WEIGHTS = {"adv": 1.0, "mige": 1.0, "mmd": 3.0, "pairmmd": 3.0, "began": 1.0}
+OPTIONS = {"mige": {"score": "nu", "reg": 1e-3}}
+
+
+def draw(n, generator):
+    """Ten noisy features: two tell the class, three the subject, one of them both."""
+    s = torch.randint(0, N_SUBJECTS, (n,), generator=generator)
+    y = torch.randint(0, N_CLASSES, (n,), generator=generator)
+    x = torch.randn(n, 10, generator=generator)
+    angle = 2 * torch.pi * s / N_SUBJECTS
+    x[:, 0] += 2.0 * (2 * y - 1)
+    x[:, 1] += 1.0 * (2 * y - 1) + 1.5 * torch.cos(angle)
+    x[:, 2] += 2.0 * torch.cos(angle)
+    x[:, 3] += 2.0 * torch.sin(angle)
+    return x, s, y
+
+
+def train(penalty, weight, steps=350, seed=0):
+    """Train encoder and classifier (and critic); return a fresh sample's code, labels and accuracy."""
+    torch.manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
+    encoder = torch.nn.Sequential(torch.nn.Linear(10, 32), torch.nn.ELU(), torch.nn.Linear(32, N_FEATURES))
+    classifier = torch.nn.Linear(N_FEATURES, N_CLASSES)
+    criterion = bc.CensoredLoss(torch.nn.CrossEntropyLoss(), penalty, weight)
+    optimiser = torch.optim.AdamW([*encoder.parameters(), *classifier.parameters()], lr=3e-3)
+    critic = torch.optim.AdamW(penalty.critic_parameters(), lr=3e-3) if penalty.has_critic else None
+    for _ in range(steps):
+        x, s, y = draw(128, generator)
+        z = encoder(x)
+        if critic is not None:
+            critic.zero_grad()
+            criterion.critic_loss(z, y, s).backward()
+            critic.step()
+        optimiser.zero_grad()
+        criterion(classifier(z), y, z, s).backward()
+        optimiser.step()
+    x, s, y = draw(1200, torch.Generator().manual_seed(1000 + seed))
+    with torch.no_grad():
+        z = encoder(x)
+        accuracy = (classifier(z).argmax(1) == y).float().mean().item()
+    return z.numpy(), s.numpy(), y.numpy(), accuracy
+
+
+def probe(z, s):
+    """Cross-validated accuracy of a kernel machine that reads the subject from the code."""
+    z = (z - z.mean(0)) / (z.std(0) + 1e-9)
+    return cross_val_score(SVC(), z, s, cv=3).mean()
+
+
+def readings(z, s, y):
+    half = N_FEATURES // 2
+    return {
+        "all": probe(z, s),
+        "within class": np.mean([probe(z[y == c], s[y == c]) for c in range(N_CLASSES)]),
+        "half 1": probe(z[:, :half], s),
+        "half 2": probe(z[:, half:], s),
+    }
+
+
+def make(method, mode):
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        return bc.make_penalty(
+            method,
+            mode=mode,
+            n_features=N_FEATURES,
+            n_subjects=N_SUBJECTS,
+            n_classes=N_CLASSES,
+            **OPTIONS.get(method, {}),
+        )
+
+
+@functools.cache
+def plain():
+    z, s, y, accuracy = train(make("mmd", "marginal"), weight=0)
+    return readings(z, s, y), accuracy
+
+
+def leak(found, mode):
+    """The excess over chance that the mode is to remove, as a share of plain training's."""
+    key = {"marginal": "all", "conditional": "within class", "complementary": "half 1"}[mode]
+    return (found[key] - CHANCE) / (plain()[0][key] - CHANCE)
+
+
+def test_plain_training_leaks():
+    """Otherwise there is nothing to remove and the tests below are empty."""
+    found, accuracy = plain()
+    assert accuracy > 0.95
+    assert min(found.values()) > 0.55
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_censoring_hides_the_subject_and_keeps_the_task(method, mode):
+    z, s, y, accuracy = train(make(method, mode), WEIGHTS[method])
+    found = readings(z, s, y)
+    assert leak(found, mode) < 0.6
+    assert accuracy > plain()[1] - 0.02
+    if mode == "complementary":
+        assert found["half 2"] > plain()[0]["half 2"] + 0.05
+        assert found["half 2"] > found["half 1"] + 0.3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_the_opposite_sign_reveals_the_subject(method, mode):
+    """A sign error would be silent in every test of values; here it turns hiding into revealing."""
+    z, s, y, _ = train(make(method, mode), -WEIGHTS[method])
+    assert leak(readings(z, s, y), mode) > 1.0
