@@ -8,7 +8,7 @@ __all__ = ["MODES", "Mode", "Term"]
 class Term(NamedTuple):
     """One application of a measure.
 
-    Attributes
+    Parameters
     ----------
     columns : slice
         Columns of z.
@@ -23,7 +23,7 @@ class Term(NamedTuple):
 class Mode(NamedTuple):
     """A notion of independence between z and s.
 
-    Attributes
+    Parameters
     ----------
     conditions_on_y : bool
         Measure the dependence within each class, and average over classes.

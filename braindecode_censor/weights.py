@@ -16,7 +16,7 @@ __all__ = ["Batch", "cell_rows", "group_ranks", "group_sizes", "one_hot_rows", "
 class Batch(NamedTuple):
     """What a measure is told about a batch besides z.
 
-    Attributes
+    Parameters
     ----------
     s : Tensor of shape (n,) or (n, p)
         Subject labels from 0, or the real values of a continuous nuisance.

@@ -2,10 +2,11 @@
 
 import math
 
-import braindecode_censor as bc
 import numpy as np
 import pytest
 import torch
+
+import braindecode_censor as bc
 from braindecode_censor.kernels import make_kernel, squared_distances
 from braindecode_censor.lengthscales import MedianScale
 from braindecode_censor.measures import MMD

@@ -4,16 +4,27 @@ import copy
 import pickle
 import warnings
 
-import braindecode_censor as bc
 import pytest
 import torch
+from cases import (
+    BATCHES,
+    IDS,
+    METHODS,
+    MODES,
+    N_CLASSES,
+    N_FEATURES,
+    N_SUBJECTS,
+    PENALTIES,
+    make_batch,
+    make_penalty,
+)
+from torch.func import functional_call, stack_module_state, vmap
+
+import braindecode_censor as bc
 from braindecode_censor.measures import MEASURES
 from braindecode_censor.modes import MODES as ALL_MODES
 from braindecode_censor.penalty import DegenerateBatchWarning
 from braindecode_censor.scores import SCORES
-from cases import BATCHES, IDS, METHODS, MODES, N_CLASSES, N_FEATURES, N_SUBJECTS, PENALTIES
-from cases import make_batch, make_penalty
-from torch.func import functional_call, stack_module_state, vmap
 
 MIGE_SCORES = [("mige", mode, {"score": score}) for mode in MODES for score in SCORES]
 RANDOM_PAIRS = [("pairmmd", mode, {"pairs": pairs}) for mode in MODES for pairs in ("bernoulli", "clique")]

@@ -2,12 +2,13 @@
 
 import math
 
-import braindecode_censor as bc
 import pytest
 import torch
+from test_closed_form import information, two_subjects
+
+import braindecode_censor as bc
 from braindecode_censor.measures import BEGAN
 from braindecode_censor.weights import Batch
-from test_closed_form import information, two_subjects
 
 
 def train(penalty, draw, steps, lr=2e-3):
@@ -145,7 +146,9 @@ def test_printed_began_is_degenerate():
     batch = Batch(s, n_subjects=4)
     everyone, own, _ = printed._losses(z, batch, frozen=True)
     torch.testing.assert_close(own.mean(), everyone.mean())
-    torch.testing.assert_close(printed.diagnostics(z, batch)["divergence"], torch.zeros(()), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        printed.diagnostics(z, batch)["divergence"], torch.zeros(()), atol=1e-5, rtol=0
+    )
     # so the control can only fall, and the discriminator only reconstructs
     printed.k.fill_(0.5)
     before = float(printed.k)

@@ -1,8 +1,9 @@
 """Does every mistake get a message that names the argument, the value and the remedy?"""
 
-import braindecode_censor as bc
 import pytest
 import torch
+
+import braindecode_censor as bc
 from braindecode_censor.measures import MMD
 
 Z, S, Y = torch.randn(12, 6), torch.arange(12) % 3, torch.arange(12) % 2

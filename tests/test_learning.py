@@ -6,13 +6,14 @@ class feature. The probe is scikit-learn's, has never seen the training, and is 
 
 import functools
 
-import braindecode_censor as bc
 import numpy as np
 import pytest
 import torch
 from cases import IDS, PENALTIES
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
+
+import braindecode_censor as bc
 
 N_SUBJECTS, N_CLASSES, N_FEATURES, CHANCE = 4, 2, 8, 0.25
 WEIGHTS = {"adv": 1.0, "mige": 1.0, "mmd": 3.0, "pairmmd": 3.0, "began": 1.0}

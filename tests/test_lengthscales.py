@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from braindecode_censor.kernels import make_kernel, squared_distances
-from braindecode_censor.lengthscales import FixedScale, MedianScale, TSNEScale, make_lengthscale
 from scipy.spatial.distance import pdist
 from sklearn.manifold._utils import _binary_search_perplexity
+
+from braindecode_censor.kernels import make_kernel, squared_distances
+from braindecode_censor.lengthscales import FixedScale, MedianScale, TSNEScale, make_lengthscale
 
 
 def cloud(n, d=3, seed=0):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from braindecode_censor.kernels import CurlFreeKernel, imq, rbf
 from braindecode_censor.scores import SCORES, make_score
 

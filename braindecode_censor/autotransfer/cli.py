@@ -19,7 +19,18 @@ def build_parser():
 
 
 def main(argv=None):
-    """Run one subcommand and return its exit code."""
+    """Run one subcommand.
+
+    Parameters
+    ----------
+    argv : list of str, optional
+        Arguments; those of the process when omitted.
+
+    Returns
+    -------
+    code : int
+        Exit code.
+    """
     args = build_parser().parse_args(argv)
     return args.run(args)
 

@@ -19,12 +19,12 @@ class SSGE(ScoreEstimator):
     ----------
     ratio : float
         Keep eigenvalues, largest first, while their sum stays below this share of all (at least one).
-    n_eigen : int, optional
-        Keep so many instead.
     kernel : {"rbf", "imq"} or object
         Diagonal kernel.
     lengthscale : {"median", "tsne"}, float or object
         Length scale of the kernel. "tsne" makes indefinite Gram matrices, which suit this estimator badly.
+    n_eigen : int, optional
+        Keep so many eigenvalues, instead of `ratio`.
 
     Notes
     -----
