@@ -136,13 +136,13 @@ class FastEEGNet(EEGNet):
 
     def _can_reorder(self):
         """Whether the layers are still those of a whole, unhooked EEGNet."""
-        if not hasattr(self, "final_layer"):  # Braindecode's constructor asks for a shape before it is built
+        if "final_layer" not in self._modules:  # Braindecode's constructor runs what is built so far
             return False
-        layers = [self.get_submodule(name) for name in _REORDERED]
-        hooked = any(layer._forward_hooks or layer._forward_pre_hooks for layer in layers)
+        layers = [self._modules[name] for name in _REORDERED]
+        if any(layer._forward_hooks or layer._forward_pre_hooks for layer in layers):
+            return False
         convolutions = [layer for layer in layers if isinstance(layer, nn.Conv2d)]
-        plain = all(layer.stride == layer.dilation == (1, 1) for layer in convolutions)
-        return plain and not hooked and len(convolutions) == 4
+        return len(convolutions) == 4 and all(c.stride == c.dilation == (1, 1) for c in convolutions)
 
     def _first_block(self, x, moments):
         """Temporal filters, batch norm, spatial filters, batch norm: shape (n_trials, F1 · D, 1, n_out)."""
@@ -150,13 +150,20 @@ class FastEEGNet(EEGNet):
         mixing = self.conv_spatial.weight.flatten(1)
         scale, shift = self._temporal_affine(x, weight, moments)
         offset = shift.repeat_interleave(self.D) * mixing.sum(1)
-        return self.bnorm_1(
-            mix_and_filter(x, mixing, scale.unsqueeze(1) * weight, offset, self.kernel_length // 2)
-        )
+        norm, rate = self.bnorm_1, self.bnorm_1.momentum
+        if norm.training and rate is not None and rate < 1:
+            # Batch statistics take any constant out again: only the running mean hears of it, and here before
+            # the update that shrinks it by 1 − rate. The gradient of the constant is zero; stock EEGNet has
+            # rounding errors in its place, which Adam blows up to full steps.
+            norm.running_mean.add_(offset.detach() * (rate / (1 - rate)))
+            offset = None
+        weight = scale.unsqueeze(1) * weight
+        return norm(mix_and_filter(x, mixing, weight, offset, self.kernel_length // 2))
 
     def _temporal_affine(self, x, weight, moments):
         """Batch norm after the temporal filters as ``scale · y + shift``, shape (F1,) each."""
         norm = self.bnorm_temporal
+        self._check_moments(x, moments)
         if norm.training:
             if moments is None or x.requires_grad:
                 moments = batch_moments(x, self.kernel_length)
@@ -167,8 +174,17 @@ class FastEEGNet(EEGNet):
         scale = (var + norm.eps).rsqrt()
         if not norm.affine:
             return scale, -scale * mean
-        scale = scale * norm.weight
+        # The zero gives the bias a gradient in training mode: weight decay skips parameters that have none.
+        scale = scale * norm.weight + 0.0 * norm.bias
         return scale, norm.bias - scale * mean
+
+    def _check_moments(self, x, moments):
+        expected = (x.shape[0], 1 + self.kernel_length)
+        if moments is not None and moments.shape != expected:
+            raise ValueError(
+                f"moments must have shape {expected}, got {tuple(moments.shape)}: "
+                "pass model.lag_moments(X)[idx] beside X[idx]."
+            )
 
     def _separable_block(self, h):
         """Depthwise and pointwise convolution as one dense convolution, ``W[o, i, k] = p[o, i] d[i, k]``."""
@@ -179,7 +195,7 @@ class FastEEGNet(EEGNet):
 
 
 def _update_running(norm, mean, unbiased_var):
-    """Update as ``nn.BatchNorm2d`` does; ``momentum=None`` is the cumulative average."""
+    """Update the running statistics as ``nn.BatchNorm2d`` does; without momentum, a plain average."""
     norm.num_batches_tracked.add_(1)
     rate = norm.momentum
     if rate is None:

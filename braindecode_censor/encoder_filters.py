@@ -19,8 +19,8 @@ def mix_and_filter(x, mixing, weight, offset, padding):
         Spatial filters ``u``; those of one temporal filter stand together.
     weight : Tensor of shape (n_filters, kernel_length)
         Temporal filters ``w``.
-    offset : Tensor of shape (n_filters · depth,)
-        Constants ``o``.
+    offset : Tensor of shape (n_filters · depth,) or None
+        Constants ``o``, if any.
     padding : int
         Zeros on either side.
 
@@ -37,7 +37,7 @@ def mix_and_filter(x, mixing, weight, offset, padding):
     groups = mixed.unflatten(1, (-1, depth)).transpose(0, 1)
     y = toeplitz_filter(groups.flatten(1, 2), weight, padding)
     y = y.unflatten(1, (-1, depth)).transpose(0, 1).flatten(1, 2)
-    return (y + offset.unsqueeze(1)).unsqueeze(2)
+    return (y if offset is None else y + offset.unsqueeze(1)).unsqueeze(2)
 
 
 def prefers_channels_last(x):
@@ -84,8 +84,8 @@ class DepthwiseFilter(torch.autograd.Function):
             Signals.
         weight : Tensor of shape (n_signals, kernel_length)
             Filters.
-        offset : Tensor of shape (n_signals,)
-            Added constants.
+        offset : Tensor of shape (n_signals,) or None
+            Added constants, if any.
         padding : int
             Zeros on either side.
 
@@ -118,7 +118,8 @@ class DepthwiseFilter(torch.autograd.Function):
         taps = weight.shape[1]
         grad_s = _depthwise(grad, weight.flip(1), None, taps - 1 - ctx.padding)
         grad_weight = cross_correlation(grad.squeeze(2), s.squeeze(2), -ctx.padding, taps)
-        return grad_s, grad_weight, grad.sum((0, 2, 3)) if ctx.needs_input_grad[2] else None, None
+        grad_offset = grad.sum((0, 2, 3)) if ctx.needs_input_grad[2] else None
+        return grad_s, grad_weight, grad_offset, None
 
 
 def _depthwise(s, weight, bias, padding):
@@ -150,11 +151,11 @@ def cross_correlation(g, s, first_lag, n_lags):
     return torch.fft.irfft(product.sum(0), n_fft).roll(-first_lag, -1)[:, :n_lags]
 
 
-def toeplitz_filter(s, weight, padding, block=48):
+def toeplitz_filter(s, weight, padding, block=64):
     """Correlate each row with its filter, as matrix products with a banded Toeplitz matrix.
 
-    The output is cut into blocks of ``block`` samples, so that the matrix has ``block + K − 1`` rows
-    whatever the length of the signal.
+    The output is cut into even blocks of at most ``block`` samples, so that the matrix stays small whatever
+    the length of the signal. Plain operations only: gradients of any order, ``vmap`` and ``torch.compile``.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ def toeplitz_filter(s, weight, padding, block=48):
     padding : int
         Zeros on either side.
     block : int
-        Output samples of one product.
+        Most output samples of one product, a multiple of 8.
 
     Returns
     -------
@@ -176,10 +177,16 @@ def toeplitz_filter(s, weight, padding, block=48):
     taps = weight.shape[1]
     n_out = n_times + 2 * padding - taps + 1
     n_blocks = -(-n_out // block)
-    span = block + taps - 1
-    padded = F.pad(s, (padding, n_blocks * block + taps - 1 - n_times - padding))
+    # Tensor cores want sizes that are multiples of 8; the surplus meets zeros of the band.
+    block = _round_up(-(-n_out // n_blocks), 8)
+    span = _round_up(block + taps - 1, 8)
+    padded = F.pad(s, (padding, (n_blocks - 1) * block + span - n_times - padding))
     pieces = padded.unfold(-1, span, block).reshape(n_filters, -1, span)
-    # One row of the band, repeated with a row length one short of its period, shifts by one each row.
-    rows = F.pad(weight, (0, block)).unsqueeze(1).expand(-1, block, -1).reshape(n_filters, -1)
+    # The padded filter, repeated with a period one longer than a row, shifts by one from row to row.
+    rows = F.pad(weight, (0, span + 1 - taps)).unsqueeze(1).expand(-1, block, -1).reshape(n_filters, -1)
     band = rows[:, : block * span].view(n_filters, block, span)
     return torch.bmm(pieces, band.mT).view(n_filters, n_rows, -1)[..., :n_out]
+
+
+def _round_up(n, step):
+    return -(-n // step) * step

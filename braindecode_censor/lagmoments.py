@@ -69,7 +69,7 @@ def batch_moments(x, kernel_length):
 def _lag_moments(x, kernel_length, dtype):
     n_fft = fast_length(x.shape[-1] + kernel_length - 1)
     spectrum = torch.view_as_real(torch.fft.rfft(x.to(dtype), n_fft))
-    power = spectrum.square().sum(-1).sum(-2).to(wide_dtype(x))
+    power = spectrum.square().sum(-3).sum(-1, dtype=wide_dtype(x))
     lags = torch.fft.irfft(power, n_fft)[..., :kernel_length]
     total = x.sum((-2, -1), dtype=wide_dtype(x)).unsqueeze(-1)
     return torch.cat([total, lags], -1)
@@ -151,7 +151,7 @@ def convolution_statistics(x, weight, padding, moments):
     covariance = second / count - first.unsqueeze(1) * first
     wide = weight.to(first.dtype)
     var = ((wide @ covariance) * wide).sum(-1)
-    return (wide @ first).to(weight.dtype), var.clamp(min=0).to(weight.dtype), count
+    return (wide @ first).to(weight.dtype), var.to(weight.dtype), count
 
 
 def window_moments(x, taps, padding, total):
@@ -189,10 +189,11 @@ def _edges(x, width):
 
     Reading the end backwards makes both edges lose their windows in the same way.
     """
-    missing = max(width - x.shape[-1], 0)  # a trial shorter than the edge continues into the padding
-    left = x[..., :width]
-    right = x[..., max(x.shape[-1] - width, 0) :].flip(-1)
-    return F.pad(torch.stack([left, right]), (0, missing)).flatten(1, 2)
+    if x.shape[-1] < width:  # a trial shorter than its edge continues into the padding
+        both = F.pad(torch.stack([x, x.flip(-1)]), (0, width - x.shape[-1]))
+    else:
+        both = torch.stack([x[..., :width], x[..., x.shape[-1] - width :].flip(-1)])
+    return both.flatten(1, 2)
 
 
 def _sum_down(edge, taps):
