@@ -4,6 +4,7 @@ import torch
 from braindecode.models import EEGNet
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrize
 
 from braindecode_censor.encoder_filters import mix_and_filter, prefers_channels_last
 from braindecode_censor.lagmoments import batch_moments, convolution_statistics, lag_moments
@@ -92,6 +93,9 @@ class FastEEGNet(EEGNet):
             sfreq=sfreq,
             **options,
         )
+        for layer in (self.conv_spatial, *self.final_layer):
+            if parametrize.is_parametrized(layer, "weight"):
+                layer.parametrizations.weight[0] = MaxNorm(layer.max_norm)
 
     def lag_moments(self, x):
         """Moments of each trial that ``forward`` would otherwise compute in every training step.
@@ -192,6 +196,37 @@ class FastEEGNet(EEGNet):
         if prefers_channels_last(h):
             h = h.contiguous(memory_format=torch.channels_last)
         return F.conv2d(h, weight, padding=self.conv_separable_depth.padding)
+
+
+class MaxNorm(nn.Module):
+    """``torch.renorm`` along the first axis, written out: renorm itself has no batching rule for ``vmap``.
+
+    Parameters
+    ----------
+    max_norm : float
+        Largest norm a row may have.
+    """
+
+    def __init__(self, max_norm):
+        super().__init__()
+        self.max_norm = max_norm
+
+    def forward(self, weight):
+        """Shrink the rows that are too long.
+
+        Parameters
+        ----------
+        weight : Tensor of shape (n_rows, ...)
+            Free parameter.
+
+        Returns
+        -------
+        Tensor of shape (n_rows, ...)
+            Weight within the constraint.
+        """
+        norm = torch.linalg.vector_norm(weight.flatten(1), dim=1)
+        factor = torch.where(norm > self.max_norm, self.max_norm / (norm + 1e-7), 1.0)
+        return weight * factor.view(-1, *[1] * (weight.ndim - 1))
 
 
 def _update_running(norm, mean, unbiased_var):

@@ -154,8 +154,8 @@ def cross_correlation(g, s, first_lag, n_lags):
 def toeplitz_filter(s, weight, padding, block=64):
     """Correlate each row with its filter, as matrix products with a banded Toeplitz matrix.
 
-    The output is cut into even blocks of at most ``block`` samples, so that the matrix stays small whatever
-    the length of the signal. Plain operations only: gradients of any order, ``vmap`` and ``torch.compile``.
+    The output is cut into blocks, so that the matrix stays small whatever the length of the signal. Plain
+    operations only: gradients of any order, ``vmap`` and ``torch.compile``.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def toeplitz_filter(s, weight, padding, block=64):
     padding : int
         Zeros on either side.
     block : int
-        Most output samples of one product, a multiple of 8.
+        Output samples of one product.
 
     Returns
     -------
@@ -177,16 +177,19 @@ def toeplitz_filter(s, weight, padding, block=64):
     taps = weight.shape[1]
     n_out = n_times + 2 * padding - taps + 1
     n_blocks = -(-n_out // block)
-    # Tensor cores want sizes that are multiples of 8; the surplus meets zeros of the band.
-    block = _round_up(-(-n_out // n_blocks), 8)
-    span = _round_up(block + taps - 1, 8)
-    padded = F.pad(s, (padding, (n_blocks - 1) * block + span - n_times - padding))
-    pieces = padded.unfold(-1, span, block).reshape(n_filters, -1, span)
+    reach = 1 + -(-(taps - 1) // block)  # blocks of input that one block of output sees
+    blocks = F.pad(s, (padding, (n_blocks + reach - 1) * block - n_times - padding)).unflatten(
+        -1, (-1, block)
+    )
+    # Overlapping windows put together by hand: the backward pass of unfold has no batching rule.
+    windows = torch.cat([blocks[:, :, j : j + n_blocks] for j in range(reach)], -1)
+    band = _band(weight, block, reach * block)
+    return torch.bmm(windows.flatten(1, 2), band.mT).view(n_filters, n_rows, -1)[..., :n_out]
+
+
+def _band(weight, n_rows, n_cols):
+    """Banded Toeplitz matrix of each filter: ``out[f, i, i + k] = w[f, k]``, zero elsewhere."""
     # The padded filter, repeated with a period one longer than a row, shifts by one from row to row.
-    rows = F.pad(weight, (0, span + 1 - taps)).unsqueeze(1).expand(-1, block, -1).reshape(n_filters, -1)
-    band = rows[:, : block * span].view(n_filters, block, span)
-    return torch.bmm(pieces, band.mT).view(n_filters, n_rows, -1)[..., :n_out]
-
-
-def _round_up(n, step):
-    return -(-n // step) * step
+    period = F.pad(weight, (0, n_cols + 1 - weight.shape[1]))
+    flat = period.unsqueeze(1).expand(-1, n_rows, -1).flatten(1)
+    return flat[:, : n_rows * n_cols].unflatten(1, (n_rows, n_cols))

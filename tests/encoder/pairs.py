@@ -31,6 +31,8 @@ SHAPES = {
     "newest-batch-only": (6, 128, {"batch_norm_momentum": 1.0}),
     "momentum-eps": (6, 128, {"batch_norm_momentum": 0.3, "batch_norm_eps": 1e-5}),
     "conv-head": (6, 128, {"final_layer_with_constraint": False}),
+    "tight-norms": (6, 128, {"conv_spatial_max_norm": 0.3, "norm_rate": 0.05}),
+    "loose-norms": (6, 128, {"conv_spatial_max_norm": 30, "norm_rate": 30}),
     "no-dropout": (6, 128, {"drop_prob": 0.0}),
 }
 

@@ -47,6 +47,7 @@ def check_fleet(stock, fast, data, tolerance):
         )
 
 
+@pytest.mark.filterwarnings("error:There is a performance drop")  # an operation that loops over the members
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("cached", [True, False], ids=["cached", "plain"])
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
