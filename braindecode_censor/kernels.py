@@ -51,8 +51,8 @@ def squared_distances(x, y=None):
     return d2
 
 
-def rbf(d2, p):
-    r"""Gaussian profile :math:`\psi = e^{-ps/2}` and its first three derivatives in s.
+def rbf(d2, p, order=3):
+    r"""Gaussian profile :math:`\psi = e^{-ps/2}` and its derivatives in s.
 
     Parameters
     ----------
@@ -60,17 +60,21 @@ def rbf(d2, p):
         Squared distances s.
     p : Tensor
         Precision :math:`1/\sigma^2`, broadcastable to `d2`.
+    order : int
+        Highest derivative, at most 3.
 
     Returns
     -------
-    derivatives : tuple of four Tensor
-        :math:`\psi, \psi', \psi'', \psi'''`.
+    derivatives : list of Tensor
+        :math:`\psi, \psi', \psi'', \psi'''`, as many as asked for.
     """
-    psi = torch.exp(-0.5 * p * d2)
-    return psi, -p / 2 * psi, p**2 / 4 * psi, -(p**3) / 8 * psi
+    derivatives = [torch.exp(-0.5 * p * d2)]
+    for _ in range(order):
+        derivatives.append(-p / 2 * derivatives[-1])
+    return derivatives
 
 
-def imq(d2, p):
+def imq(d2, p, order=3):
     r"""Inverse multiquadric profile :math:`\psi = (1+ps)^{-1/2}` and its derivatives in s.
 
     Parameters
@@ -79,17 +83,19 @@ def imq(d2, p):
         Squared distances s.
     p : Tensor
         Precision :math:`1/\sigma^2`, broadcastable to `d2`.
+    order : int
+        Highest derivative, at most 3.
 
     Returns
     -------
-    derivatives : tuple of four Tensor
-        :math:`\psi, \psi', \psi'', \psi'''`.
+    derivatives : list of Tensor
+        :math:`\psi, \psi', \psi'', \psi'''`, as many as asked for.
     """
     u = 1 + p * d2
-    psi = u.rsqrt()
-    first = -p / 2 * psi / u
-    second = -3 / 2 * p * first / u
-    return psi, first, second, -5 / 2 * p * second / u
+    derivatives = [u.rsqrt()]
+    for k in range(order):
+        derivatives.append(-(k + 0.5) * p / u * derivatives[-1])
+    return derivatives
 
 
 def _times_differences(weights, x, y):
@@ -126,7 +132,7 @@ class DiagonalKernel:
         gram : Tensor of shape (n, m)
             Kernel values.
         """
-        return self.profile(d2, precision)[0]
+        return self.profile(d2, precision, order=0)[0]
 
     def operator(self, x, y, d2, precision, mask):
         """Return the two maps every score estimator needs.
@@ -153,7 +159,7 @@ class DiagonalKernel:
         dense : callable
             Returns the matrix of `apply`: (n, m) here, since it acts on each coordinate alike.
         """
-        psi, first, _, _ = self.profile(d2, precision)
+        psi, first = self.profile(d2, precision, order=1)
         gram = psi * mask
         divergence = _times_differences(-2 * first * mask, x, y)
         return (lambda c: gram @ c), divergence, (lambda: gram)

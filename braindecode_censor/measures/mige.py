@@ -1,7 +1,5 @@
 """Gradient of the mutual information from estimated scores (MIGE)."""
 
-from copy import copy
-
 import torch
 
 from braindecode_censor._check import check_choice
@@ -138,8 +136,7 @@ class MIGE(Measure):
         return inner[:, None] * conditional - outer[:, None] * self._scores(z, stratum)
 
     def _scores(self, z, same):
-        # a copy, so that the module keeps no tensors of a batch
-        scores = copy(self.score).fit(z, same).at_samples()
+        scores = self.score.fit(z, same).at_samples()
         if not self.calibrate:
             return scores
         mean = torch.ones_like(z @ z.T) if same is None else same.to(z.dtype)

@@ -34,6 +34,10 @@ class ScoreEstimator:
         self.kernel = make_kernel(kernel)
         self.lengthscale = make_lengthscale(lengthscale)
 
+    def __getstate__(self):
+        # What was fitted holds closures over a batch's tensors; a copy or a pickle is an unfitted twin.
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
     @torch.no_grad()
     def fit(self, x, same=None):
         """Fit to a sample, or to every group of a partitioned sample.
