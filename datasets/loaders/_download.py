@@ -85,7 +85,7 @@ class ResumingDownloader:
     def _receive(self, response, have, size):
         bar = tqdm(total=size, initial=have, unit="B", unit_scale=True, disable=not self.progressbar)
         with bar, open(self.part, "ab" if have else "wb") as stream:
-            for chunk in response.iter_content(1 << 16):
+            for chunk in response.iter_content(1 << 13):  # small: an unfinished chunk is lost
                 stream.write(chunk)
                 bar.update(len(chunk))
 

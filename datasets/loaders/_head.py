@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+
 from braindecode_censor.datasets._raw import standard_montage
 
 RADIUS = 0.09  # metres

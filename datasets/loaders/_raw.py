@@ -87,7 +87,8 @@ def raw_from_signal(data, info, onsets, labels, duration):
     mne.io.RawArray
         The recording.
     """
-    raw = mne.io.RawArray(np.asarray(data, np.float64), info, copy=None, verbose="ERROR")
+    # the info is copied: MOABB sets dates in it, session by session
+    raw = mne.io.RawArray(np.asarray(data, np.float64), info, copy="info", verbose="ERROR")
     onsets = np.asarray(onsets) / info["sfreq"]
     raw.set_annotations(mne.Annotations(onsets, duration, [str(name) for name in labels]), verbose="ERROR")
     return raw
@@ -129,8 +130,8 @@ def raw_from_epochs(X, labels, info, tmin=0.0):
         padded = np.pad(trial, ((0, 0), (pad, pad)), mode="reflect", reflect_type="odd")
         data[:, start - pad : start + n_times + pad] = padded
     raw = raw_from_signal(data, info, starts - shift, labels, n_times / sfreq)
-    # half a sample clear of the epochs, because times are rounded to samples in floating point
-    onsets, ends = np.r_[0, starts + n_times + 0.5], np.r_[starts, data.shape[1]] - 1.5
+    # one sample clear of the epochs, because times are rounded to samples in floating point
+    onsets, ends = np.r_[0, starts + n_times + 1], np.r_[starts, data.shape[1]] - 1
     padding = mne.Annotations(onsets / sfreq, (ends - onsets) / sfreq, _PADDING)
     raw.set_annotations(raw.annotations + padding, verbose="ERROR")
     return raw

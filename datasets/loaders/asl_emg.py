@@ -1,6 +1,5 @@
 """ASLEMG: gestures of American Sign Language, surface EMG, ten subjects."""
 
-from braindecode_censor.datasets._paper_folder import PaperFolder
 from moabb.datasets.metadata.schema import (
     AcquisitionMetadata,
     DatasetMetadata,
@@ -8,6 +7,8 @@ from moabb.datasets.metadata.schema import (
     ExperimentMetadata,
     ParticipantMetadata,
 )
+
+from braindecode_censor.datasets._paper_folder import PaperFolder
 
 _GESTURES = tuple(f"gesture{k:02d}" for k in range(1, 34))
 

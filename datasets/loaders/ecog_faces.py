@@ -3,6 +3,15 @@
 from pathlib import Path
 
 import numpy as np
+from moabb.datasets.base import BaseDataset
+from moabb.datasets.metadata.schema import (
+    AcquisitionMetadata,
+    DatasetMetadata,
+    DocumentationMetadata,
+    ExperimentMetadata,
+    ParticipantMetadata,
+)
+
 from braindecode_censor.datasets._archive import unpack
 from braindecode_censor.datasets._download import fetch
 from braindecode_censor.datasets._paths import resolve_folder
@@ -14,14 +23,6 @@ from braindecode_censor.datasets.ecog_mat import (
     find_trials,
     read_mat,
     read_recording,
-)
-from moabb.datasets.base import BaseDataset
-from moabb.datasets.metadata.schema import (
-    AcquisitionMetadata,
-    DatasetMetadata,
-    DocumentationMetadata,
-    ExperimentMetadata,
-    ParticipantMetadata,
 )
 
 SUBJECTS = ["aa", "ap", "ca", "de", "fp", "ha", "ja", "jm", "jt", "mv", "rn", "rr", "wc", "zt"]

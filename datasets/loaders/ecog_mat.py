@@ -4,9 +4,10 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from braindecode_censor.datasets._check import check_samples
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
+
+from braindecode_censor.datasets._check import check_samples
 
 VARIABLES = ("data", "stim", "srate")
 HOUSES, FACES, BLANK = range(1, 51), range(51, 101), 101  # values of stim

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import mne
 import numpy as np
+from moabb.datasets.base import BaseDataset, session_run_pattern
+
 from braindecode_censor.datasets._raw import make_info, raw_from_epochs
 from braindecode_censor.datasets.interchange import read_subject, subject_number
-from moabb.datasets.base import BaseDataset, session_run_pattern
 
 _MODALITIES = ("eeg", "ecog", "emg", "seeg")
 

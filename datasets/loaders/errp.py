@@ -1,5 +1,15 @@
 """ErrP: error potentials in a P300 speller, EEG, the Kaggle "BCI Challenge @ NER 2015"."""
 
+from moabb.datasets.base import BaseDataset
+from moabb.datasets.metadata.schema import (
+    AcquisitionMetadata,
+    AuxiliaryChannelsMetadata,
+    DatasetMetadata,
+    DocumentationMetadata,
+    ExperimentMetadata,
+    ParticipantMetadata,
+)
+
 from braindecode_censor.datasets._archive import unpack
 from braindecode_censor.datasets._check import check_name
 from braindecode_censor.datasets._paths import resolve_folder
@@ -10,15 +20,6 @@ from braindecode_censor.datasets.errp_csv import (
     find_recordings,
     read_labels,
     read_recording,
-)
-from moabb.datasets.base import BaseDataset
-from moabb.datasets.metadata.schema import (
-    AcquisitionMetadata,
-    AuxiliaryChannelsMetadata,
-    DatasetMetadata,
-    DocumentationMetadata,
-    ExperimentMetadata,
-    ParticipantMetadata,
 )
 
 TRAIN = [2, 6, 7, 11, 12, 13, 14, 16, 17, 18, 20, 21, 22, 23, 24, 26]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
 from braindecode_censor.datasets._check import check_unique
 
 SFREQ = 200.0

@@ -31,6 +31,7 @@ from pathlib import Path
 
 import mne
 import numpy as np
+
 from braindecode_censor.datasets._check import check_samples, check_unique
 from braindecode_censor.datasets._raw import check_label_names
 

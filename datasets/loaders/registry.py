@@ -2,6 +2,8 @@
 
 import moabb.datasets
 import moabb.paradigms
+from moabb.datasets.utils import _init_dataset
+
 from braindecode_censor.datasets._check import check_name
 from braindecode_censor.datasets.asl_emg import ASLEMG
 from braindecode_censor.datasets.ecog_faces import ECoGFaces
@@ -16,7 +18,6 @@ from braindecode_censor.datasets.paradigms import (
 )
 from braindecode_censor.datasets.rsvp import RSVP
 from braindecode_censor.datasets.simulated import SimulatedSubjects
-from moabb.datasets.utils import _init_dataset
 
 DATASETS = {
     "simulated": SimulatedSubjects,

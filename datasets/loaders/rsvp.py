@@ -1,6 +1,5 @@
 """RSVP: rapid serial visual presentation, EEG, ten subjects."""
 
-from braindecode_censor.datasets._paper_folder import PaperFolder
 from moabb.datasets.metadata.schema import (
     AcquisitionMetadata,
     DatasetMetadata,
@@ -8,6 +7,8 @@ from moabb.datasets.metadata.schema import (
     ExperimentMetadata,
     ParticipantMetadata,
 )
+
+from braindecode_censor.datasets._paper_folder import PaperFolder
 
 
 class RSVP(PaperFolder):

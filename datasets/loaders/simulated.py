@@ -1,12 +1,13 @@
 """Simulated subjects with a known answer: the embedded default dataset and the project's ground truth."""
 
 import numpy as np
+from moabb.datasets.base import BaseDataset
+from scipy.special import logsumexp
+
 from braindecode_censor.datasets import simulated_emg, simulated_erp
 from braindecode_censor.datasets._head import EEG_NAMES
 from braindecode_censor.datasets._raw import make_info, raw_from_epochs
 from braindecode_censor.datasets.simulated_design import make_design
-from moabb.datasets.base import BaseDataset
-from scipy.special import logsumexp
 
 _KINDS = {"erp": simulated_erp, "emg": simulated_emg}
 _POPULATION = 1_000_000  # subject numbers from here on are strangers, used to average over the population

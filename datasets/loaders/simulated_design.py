@@ -4,15 +4,16 @@ import hashlib
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
+
 from braindecode_censor.datasets._check import check_name
 from braindecode_censor.datasets._head import EEG_NAMES
 
 # Standard deviation of each subject effect at shift=1.
 EFFECTS = {
     "erp": {
-        "rotation": 6.0,  # degrees, of the cap about each axis
-        "orientation": 45.0,  # degrees, of the early source in its tangent plane
-        "latency": 0.02,  # seconds, of the class-locked components
+        "rotation": 5.0,  # degrees, of the cap about each axis
+        "orientation": 120.0,  # degrees, of the early source in its tangent plane
+        "latency": 0.015,  # seconds, of the class-locked components
         "gain": 0.3,  # natural logarithm, of the amplifier as a whole and a third of it per electrode
         "noise": 0.2,  # natural logarithm, of the background's amplitude
         "power": 0.5,  # natural logarithm, of the power of every background source

@@ -15,19 +15,29 @@ is what pays within a subject and misleads across subjects, offset moves the dec
 from dataclasses import dataclass
 
 import numpy as np
-from braindecode_censor.datasets._head import ECCENTRICITY, RADIUS, electrode_positions, leadfield
 from scipy.spatial.transform import Rotation
 from scipy.stats import norm
 
+from braindecode_censor.datasets._head import ECCENTRICITY, RADIUS, electrode_positions, leadfield
+
 _BACKGROUND, _ELECTRODE = 8.0, 3.0  # microvolts
 _N_BACKGROUND = 60
-_LATE, _EARLY, _VISUAL = 10.0, 10.0, 4.0  # microvolts at the electrode that sees it best
+_LATE, _EARLY, _VISUAL = 10.0, 16.0, 4.0  # microvolts at the electrode that sees it best
 # direction from the head's centre (right, front, up), peak and width in seconds
 _SOURCES = {
     "late": ((0.0, -0.5, 0.8), 0.38, 0.07),
     "early": ((0.35, -0.75, 0.35), 0.20, 0.035),
     "visual": ((0.0, -0.95, 0.2), 0.11, 0.03),
 }
+# responses both classes share, each of a size of the subject's own
+_HABITS = (
+    ((-0.5, -0.7, 0.3), 0.10, 0.04),
+    ((0.7, 0.1, 0.6), 0.25, 0.06),
+    ((-0.6, 0.4, 0.6), 0.30, 0.06),
+    ((0.1, 0.8, 0.5), 0.50, 0.08),
+    ((-0.8, -0.2, 0.4), 0.60, 0.08),
+    ((0.5, -0.6, 0.6), 0.70, 0.08),
+)
 
 
 def draw_effects(design, rng):
@@ -46,7 +56,7 @@ def draw_effects(design, rng):
         One entry per effect.
     """
     shapes = {"rotation": 3, "orientation": 1, "latency": 2, "gain": 1 + design.n_channels, "noise": 1}
-    shapes |= {"power": _N_BACKGROUND, "offset": 1}
+    shapes |= {"power": _N_BACKGROUND, "offset": len(_HABITS)}
     return {name: rng.standard_normal(size) for name, size in shapes.items()}
 
 
@@ -158,7 +168,7 @@ def make_subject(design, draws):
     electrodes = Rotation.from_rotvec(np.deg2rad(draws["rotation"])).apply(cap)
     gain = np.exp(draws["gain"][0] + draws["gain"][1:] / 3)[:, None]
     waves = _responses(design, cap, electrodes, draws)
-    common = _VISUAL * waves["visual"] + draws["offset"] * waves["offset"]
+    common = _VISUAL * waves["visual"] + np.einsum("h,hct->ct", draws["offset"], waves["habits"])
     target = design.snr * (_LATE * waves["late"] + _EARLY * waves["early"])
     covariance = gain * _noise_covariance(cap, electrodes, draws) * gain.T
     means = gain * np.stack([common, common + target])
@@ -167,25 +177,30 @@ def make_subject(design, draws):
 
 def _responses(design, cap, electrodes, draws):
     """Return the unit responses on the rotated cap, each of shape (n_channels, n_times)."""
-    late_shift, early_shift = draws["latency"] * (1.0, 0.5)
+    delay = dict(zip(("late", "early"), draws["latency"] * (1.0, 0.5)))
     turn = np.deg2rad(draws["orientation"][0])
     waves = {}
     for name, (direction, peak, width) in _SOURCES.items():
-        radial = _unit(direction)
-        moment = radial
-        if name == "early":  # in the tangent plane, turned by the subject's angle
-            east = _unit(np.cross(radial, (0.0, 0.0, 1.0)))
-            moment, radial_scale = np.cos(turn) * east + np.sin(turn) * np.cross(radial, east), east
-        else:
-            radial_scale = radial
-        where = RADIUS * ECCENTRICITY * (0.75 if name == "late" else 0.85) * radial[None]
-        strongest = np.abs(leadfield(cap, where)[:, 0] @ radial_scale).max()
-        topography = leadfield(electrodes, where)[:, 0] @ moment / strongest
-        shift = {"late": late_shift, "early": early_shift, "visual": 0.0}[name]
-        waves[name] = np.outer(topography, _bump(design, peak + shift, width))
-        if name == "late":
-            waves["offset"] = np.outer(topography, _bump(design, peak, 1.5 * width))
-    return waves
+        wave = _bump(design, peak + delay.get(name, 0.0), width)
+        angle = turn if name == "early" else None
+        waves[name] = np.outer(_topography(cap, electrodes, direction, angle), wave)
+    habits = [np.outer(_topography(cap, electrodes, d), _bump(design, p, w)) for d, p, w in _HABITS]
+    return waves | {"habits": np.array(habits)}
+
+
+def _topography(cap, electrodes, direction, angle=None):
+    """Return what electrodes see of a source, 1 where the average cap sees it best, shape (n_channels,).
+
+    The source points outwards or, given an angle, lies in the tangent plane, turned by that angle.
+    """
+    radial = _unit(direction)
+    average = moment = radial
+    if angle is not None:
+        average = _unit(np.cross(radial, (0.0, 0.0, 1.0)))
+        moment = np.cos(angle) * average + np.sin(angle) * np.cross(radial, average)
+    where = RADIUS * ECCENTRICITY * 0.8 * radial[None]
+    strongest = np.abs(leadfield(cap, where)[:, 0] @ average).max()
+    return leadfield(electrodes, where)[:, 0] @ moment / strongest
 
 
 def _noise_covariance(cap, electrodes, draws):

@@ -1,7 +1,7 @@
 """Write recordings in the releases' own formats, with signals that carry the label and the trial's number.
 
-The first channel holds the number of the trial at its first sample, so an onset that is one sample off or a label
-given to another trial shows; the other channels hold a response that depends on the class.
+The first channel holds the number of the trial at its first sample, so an onset that is one sample off or a
+label given to another trial shows; the other channels hold a response that depends on the class.
 """
 
 import zipfile
@@ -10,10 +10,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pandas as pd
+from scipy.io import savemat
+
 from braindecode_censor.datasets import save_subject
 from braindecode_censor.datasets.errp import FEEDBACKS, TRAIN
 from braindecode_censor.datasets.errp_csv import COLUMNS
-from scipy.io import savemat
 
 STEP = 20  # rows between two feedbacks: epochs overlap, numbers of trials stay those of the release
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import standins
+
 from braindecode_censor.datasets import ECoGFaces, FacesHouses
 from braindecode_censor.datasets.ecog_faces import SUBJECTS, VOLTS
 from braindecode_censor.datasets.ecog_mat import find_trials
@@ -43,7 +44,7 @@ def test_neighbouring_pictures_without_a_blank_are_two_trials():
 
 
 def test_without_the_correction_ha_would_have_two_trials_too_many(ecog_folder):
-    folder, truth = ecog_folder
+    folder, _ = ecog_folder
     from scipy.io import loadmat
 
     stim = loadmat(folder / "faces_basic" / "data" / "ha" / "ha_faceshouses.mat")["stim"].ravel()
@@ -51,7 +52,7 @@ def test_without_the_correction_ha_would_have_two_trials_too_many(ecog_folder):
 
 
 def test_epochs_carry_their_own_number(ecog_folder):
-    folder, truth = ecog_folder
+    folder, _ = ecog_folder
     dataset = ECoGFaces(folder, selected_subjects=[number("ap")])
     X, y, _ = FacesHouses(zscore=False).get_data(dataset)
     assert X.shape == (300, 31, 400)
@@ -102,7 +103,7 @@ def small(tmp_path):
     """Return a function that writes subject aa with few channels and the given changes."""
 
     def write(v73=False, **changes):
-        stim, onsets, codes = standins.ecog_stim("aa")
+        stim, _, _ = standins.ecog_stim("aa")
         data = np.zeros((len(stim), 3), np.float32)
         variables = {"data": data, "stim": stim[:, None].copy(), "srate": np.array([[1000.0]])}
         for key, change in changes.items():

@@ -6,6 +6,7 @@ import mne
 import numpy as np
 import pytest
 import standins
+
 from braindecode_censor.datasets import (
     ASLEMG,
     ERP,
@@ -145,7 +146,7 @@ def test_sessions_runs_scale_and_units(tmp_path):
     dataset = EpochsFolder(tmp_path)
     data = dataset.get_data([1])[1]
     assert list(data) == ["0training0", "1Test0", "2Test1"] and list(data["1Test0"]) == ["3", "1"]
-    got, labels, metadata = EpochsParadigm(zscore=False).get_data(dataset)
+    got, _, _ = EpochsParadigm(zscore=False).get_data(dataset)
     order = np.lexsort((np.arange(12), np.arange(12) % 2, np.arange(12) // 4))
     np.testing.assert_allclose(got, (counts * np.array([1.0, 2.0, 3.0, 4.0])[:, None])[order][:, :3])
 
@@ -159,7 +160,7 @@ def test_names_moabb_accepts_are_kept():
 def test_the_code_changes_with_the_content(folder):
     before = EpochsFolder(folder).code
     assert before.startswith("EpochsFolder-") and EpochsFolder(folder).code == before
-    X, y = standins.epochs(12, 4, 50, 3, 1)
+    _, y = standins.epochs(12, 4, 50, 3, 1)
     write(folder, 1, y=y[::-1])
     assert EpochsFolder(folder).code != before
     assert EpochsFolder(folder, code="EpochsFolder-mine").code == "EpochsFolder-mine"
@@ -181,7 +182,7 @@ def test_channels_that_differ(folder):
 
 
 def test_channels_in_another_order_are_put_in_order(folder):
-    X, y = standins.epochs(12, 4, 50, 3, 2)
+    X, _ = standins.epochs(12, 4, 50, 3, 2)
     write(folder, 2, X=X[:, [2, 0, 1, 3]], ch_names=["Pz", "Fz", "Cz", "EOG1"])
     got, _, metadata = EpochsParadigm(zscore=False).get_data(EpochsFolder(folder))
     np.testing.assert_allclose(got[metadata["subject"] == 2], 1e6 * X[:, :3], rtol=1e-9)
@@ -277,7 +278,7 @@ def test_other_files_and_empty_folders_are_named(folder, tmp_path):
     with pytest.raises(ValueError, match=r"averages\.npz is not called subject_XX\.npz"):
         EpochsFolder(folder)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="holds neither subject_XX.npz nor"):
+    with pytest.raises(ValueError, match="holds neither subject_XX"):
         EpochsFolder(tmp_path / "empty")
     with pytest.raises(ValueError, match="nowhere' does not exist"):
         EpochsFolder(tmp_path / "nowhere")
@@ -319,7 +320,7 @@ def test_asl(asl_folder):
     dataset = ASLEMG(folder)
     raw = dataset.get_data([4])[4]["0"]["0"]
     assert raw.get_channel_types() == ["emg"] * 16 and raw.info["sfreq"] == 1000
-    X, y, metadata = EMGGestures(zscore=False).get_data(dataset, subjects=[4, 9])
+    X, y, _ = EMGGestures(zscore=False).get_data(dataset, subjects=[4, 9])
     assert X.shape == (198, 16, 1000) and len(set(y)) == 33
     np.testing.assert_allclose(X[99:], 1e6 * truth[9][0], rtol=1e-5, atol=1e-4)
     assert list(y[99:]) == [f"sign{k:02d}" for k in truth[9][1]]

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import standins
+
 from braindecode_censor.datasets import ErrorPotentials, ErrP
 from braindecode_censor.datasets.errp import FEEDBACKS, TEST, TRAIN
 from braindecode_censor.datasets.errp_csv import COLUMNS, read_recording
@@ -142,7 +143,19 @@ def _edit(path, change):
         (lambda lines: [*lines[:50], *lines[60:]], r"line 51: Time advances by 0\.055 s; expected 0\.005"),
         (lambda lines: lines[:1], "holds 0 rows"),
     ],
-    ids=["cut-line", "cut-half", "cut-end", "no-column", "extra-column", "typo-gone", "order", "text", "extra-value", "gap", "empty"],
+    ids=[
+        "cut-line",
+        "cut-half",
+        "cut-end",
+        "no-column",
+        "extra-column",
+        "typo-gone",
+        "order",
+        "text",
+        "extra-value",
+        "gap",
+        "empty",
+    ],
 )
 def test_a_bad_recording_is_named(one_subject, damage, message):
     _edit(one_subject / "train" / "Data_S02_Sess03.csv", damage)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from braindecode_censor.datasets import EpochsFolder, default_paradigm
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

@@ -1,0 +1,144 @@
+"""Do all recordings pass through MOABB's cross-subject evaluation and caches, and carry their labels there?"""
+
+import numpy as np
+import pytest
+from moabb.datasets.base import CacheConfig
+from moabb.evaluations import CrossSubjectEvaluation
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from braindecode_censor.datasets import (
+    ASLEMG,
+    RSVP,
+    ECoGFaces,
+    EMGGestures,
+    ErrP,
+    SimulatedSubjects,
+    default_paradigm,
+)
+
+
+def flatten(X):
+    return X.reshape(*X.shape[:2], -1)[:, :, ::4].reshape(len(X), -1)
+
+
+def log_power(X):
+    return np.log(X.var(axis=-1) + 1e-12)
+
+
+def lda(feature):
+    return make_pipeline(
+        FunctionTransformer(feature), LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.5)
+    )
+
+
+@pytest.fixture
+def recordings(errp_folder, ecog_folder, rsvp_folder, asl_folder):
+    """Four subjects of each, and a paradigm that keeps the arrays small."""
+    power = EMGGestures(10, 400, zscore=False, resample=250)
+    return {
+        "errp": (
+            ErrP(errp_folder[0], selected_subjects=[2, 6, 7, 11]),
+            dict(tmax=0.3, resample=100),
+            flatten,
+        ),
+        "ecog": (ECoGFaces(ecog_folder[0], selected_subjects=[1, 2, 6, 12]), dict(resample=200), flatten),
+        "rsvp": (RSVP(rsvp_folder[0], selected_subjects=[1, 2, 3, 4]), {}, flatten),
+        "asl": (ASLEMG(asl_folder[0], selected_subjects=[1, 2, 3, 4]), power, log_power),
+        "simulated": (SimulatedSubjects(4, 60, shift=0.0), {}, flatten),
+    }
+
+
+def evaluate(entry, pipelines, tmp_path, **options):
+    dataset, paradigm, _ = entry
+    paradigm = default_paradigm(dataset, **paradigm) if isinstance(paradigm, dict) else paradigm
+    evaluation = CrossSubjectEvaluation(
+        paradigm, datasets=[dataset], hdf5_path=str(tmp_path), random_state=0, overwrite=True, **options
+    )
+    return evaluation.process(pipelines)
+
+
+@pytest.mark.parametrize("name", ["errp", "ecog", "rsvp", "asl", "simulated"])
+def test_a_linear_pipeline_learns_in_a_real_evaluation(recordings, name, tmp_path):
+    """Well above chance: with labels of other trials it would sit at chance."""
+    entry = recordings[name]
+    results = evaluate(entry, {"lda": lda(entry[2])}, tmp_path)
+    dataset = entry[0]
+    assert set(results["subject"].astype(str)) == {str(s) for s in dataset.subject_list}
+    chance = 1 / len(dataset.event_id)
+    assert results["score"].mean() > chance + 0.2 * (1 - chance)
+    assert (
+        results["score_valid"].isna().all()
+    )  # this pipeline has no validation subject, and MOABB bears that
+    assert (results["score"] == results["score_balanced_accuracy"]).all()
+
+
+@pytest.mark.parametrize("name", ["errp", "ecog", "rsvp", "asl", "simulated"])
+def test_the_censored_classifier_runs_in_a_real_evaluation(recordings, name, tmp_path):
+    pytest.importorskip("braindecode_censor.classifier")
+    from braindecode_censor import CensoredEEGClassifier
+
+    dataset, paradigm, _ = recordings[name]
+    if name == "asl":
+        paradigm = dict(resample=128)
+    net = CensoredEEGClassifier(
+        module="EEGNet",
+        roster=dataset.subject_list,
+        penalty="mmd",
+        censoring="marginal",
+        weight=0.1,
+        max_epochs=1,
+        batch_size=32,
+        random_state=0,
+    )
+    results = evaluate((dataset, paradigm, None), {"mmd": net}, tmp_path)
+    assert len(results) == 4 * dataset.n_sessions
+    assert results["score"].between(0, 1).all() and results["score_valid"].between(0, 1).all()
+
+
+STEPS = [
+    (name, step)
+    for name in ("errp", "ecog", "rsvp", "asl", "simulated")
+    for step in ("array", "epochs", "raw")
+]
+
+
+@pytest.mark.parametrize(("name", "step"), [s for s in STEPS if s not in (("ecog", "raw"), ("asl", "raw"))])
+def test_moabbs_cache_gives_the_same_trials(recordings, name, step, tmp_path, monkeypatch):
+    dataset, paradigm, _ = recordings[name]
+    paradigm = default_paradigm(dataset, **paradigm) if isinstance(paradigm, dict) else paradigm
+    subjects = dataset.subject_list[:1]
+    config = CacheConfig(**{f"save_{step}": True}, use=True, path=str(tmp_path))
+    fresh = paradigm.get_data(dataset, subjects=subjects, cache_config=config)
+    monkeypatch.setattr(type(dataset), "_get_single_subject_data", _forbidden)
+    X, y, metadata = paradigm.get_data(dataset, subjects=subjects, cache_config=config)
+    # MOABB caches continuous signals as EDF, which rounds to 16 bits
+    np.testing.assert_allclose(X, fresh[0], atol=(2e-2 if step == "raw" else 1e-4) * np.abs(fresh[0]).max())
+    np.testing.assert_array_equal(y, fresh[1])
+    assert list(metadata["session"]) == list(fresh[2]["session"])
+
+
+@pytest.mark.parametrize("name", ["ecog", "asl"])
+def test_moabb_cannot_cache_continuous_ecog_and_emg_and_says_so(recordings, name, tmp_path, caplog):
+    """It writes them as BIDS EEG, which fails with a warning; the trials are right all the same."""
+    dataset, paradigm, _ = recordings[name]
+    paradigm = default_paradigm(dataset, **paradigm) if isinstance(paradigm, dict) else paradigm
+    config = CacheConfig(save_raw=True, use=True, path=str(tmp_path))
+    first, again = (paradigm.get_data(dataset, subjects=[1], cache_config=config)[0] for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert "Failed to save" in caplog.text
+
+
+def _forbidden(self, subject):
+    raise AssertionError("the cache was not used")
+
+
+def test_the_cache_keeps_z_scored_and_plain_trials_apart(recordings, tmp_path):
+    dataset, _, _ = recordings["simulated"]
+    config = CacheConfig(save_array=True, use=True, path=str(tmp_path))
+    plain, scaled = (
+        default_paradigm(dataset, zscore=z).get_data(dataset, subjects=[1], cache_config=config)[0]
+        for z in (False, True)
+    )
+    assert plain.std() > 2 and scaled.std() == pytest.approx(1)

@@ -1,0 +1,143 @@
+"""Does MOABB know our datasets after register(), once, with its own lists intact? Does the command list them?"""
+
+import json
+
+import moabb
+import moabb.datasets
+import moabb.paradigms
+import numpy as np
+import pytest
+from moabb.datasets.base import is_abbrev, is_camel_kebab_case
+from moabb.datasets.utils import dataset_list, dataset_search
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import braindecode_censor as bc
+from braindecode_censor.autotransfer.cli import main
+from braindecode_censor.datasets import (
+    DATASETS,
+    PARADIGMS,
+    ECoGFaces,
+    EpochsFolder,
+    ErrP,
+    SimulatedSubjects,
+    default_paradigm,
+    get_dataset,
+)
+
+OURS = {"SimulatedSubjects", "ErrP", "ECoGFaces", "RSVP", "ASLEMG"}
+
+
+@pytest.fixture
+def registered():
+    """Register for one test and put MOABB back as it was."""
+    before = list(dataset_search())
+    bc.register()
+    yield {type(dataset).__name__ for dataset in before}
+    for module, classes in ((moabb.datasets, DATASETS), (moabb.paradigms, PARADIGMS)):
+        for cls in classes.values():
+            if hasattr(module, cls.__name__):
+                delattr(module, cls.__name__)
+    moabb.datasets.utils._init_dataset()
+
+
+def test_moabb_finds_ours_and_keeps_its_own(registered):
+    names = [type(dataset).__name__ for dataset in dataset_search()]
+    assert set(names) == registered | OURS and len(names) == len(set(names))
+    bc.register()  # a second time changes nothing
+    assert len(dataset_list) == len(set(dataset_list)) and len(dataset_search()) == len(names)
+    p300 = {dataset.code for dataset in moabb.paradigms.P300().datasets}
+    assert "RSVP" in p300 and "ErrP" not in p300
+    assert {type(d).__name__ for d in PARADIGMS["errp"]().datasets} == {"ErrP"}
+    assert {type(d).__name__ for d in PARADIGMS["emg"]().datasets} == {"ASLEMG"}
+
+
+def test_a_name_moabb_uses_otherwise_is_not_overwritten(monkeypatch):
+    monkeypatch.setattr(moabb.datasets, "ErrP", int, raising=False)
+    with pytest.raises(ValueError, match=r"moabb.datasets already has another ErrP"):
+        bc.register()
+    assert moabb.datasets.ErrP is int
+    for cls in DATASETS.values():
+        if cls is not ErrP and hasattr(moabb.datasets, cls.__name__):
+            delattr(moabb.datasets, cls.__name__)
+
+
+def _average(X):
+    return X.reshape(*X.shape[:2], -1, 16).mean(axis=-1).reshape(len(X), -1)
+
+
+def test_moabb_benchmark_runs_our_dataset_and_paradigm(registered, tmp_path, monkeypatch):
+    monkeypatch.setattr(SimulatedSubjects.__init__, "__defaults__", (4, 60))  # as if these were the defaults
+    monkeypatch.chdir(tmp_path)
+    pipeline = make_pipeline(
+        FunctionTransformer(_average), LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+    )
+    results = moabb.benchmark(
+        pipelines=[{"name": "lda", "pipeline": pipeline, "paradigms": ["ERP"]}],
+        evaluations=["CrossSubject"],
+        results=str(tmp_path / "results"),
+        output=str(tmp_path / "out"),
+        include_datasets=[SimulatedSubjects().code],
+        n_jobs=1,
+    )
+    assert len(results) == 4 and np.isfinite(results["score"]).all() and results["score"].mean() > 0.55
+
+
+@pytest.mark.parametrize("name", [name for name in DATASETS if name != "folder"])
+def test_names_follow_moabbs_rule_and_constructors_need_nothing(name, caplog):
+    dataset = get_dataset(name)
+    assert is_camel_kebab_case(dataset.code) and is_abbrev(type(dataset).__name__, dataset.code)
+    assert "abbreviation" not in caplog.text
+    assert DATASETS["ecogfaces"](n_channels=8).code == "ECoGFaces-8ch"
+    assert is_abbrev("ECoGFaces", "ECoGFaces-8ch") and is_abbrev("ErrP", "ErrP-test")
+
+
+@pytest.mark.parametrize("name", ["errp", "ecogfaces", "rsvp", "aslemg"])
+def test_metadata_has_licence_and_citation(name):
+    document = get_dataset(name).metadata.documentation
+    assert document.license and document.how_to_acknowledge and document.publication_year
+    if name in ("errp", "ecogfaces"):
+        assert get_dataset(name).doi == document.doi
+
+
+def test_datasets_by_name():
+    assert isinstance(get_dataset("simulated", n_subjects=2, n_trials=20), SimulatedSubjects)
+    assert isinstance(get_dataset("ecogfaces", n_channels=5), ECoGFaces)
+    with pytest.raises(
+        ValueError, match=r"dataset='erpp' is unknown; choose one of simulated, errp.* mean 'errp'"
+    ):
+        get_dataset("erpp")
+    assert DATASETS["folder"] is EpochsFolder
+
+
+def test_default_paradigms_fit():
+    for name in ("simulated", "errp", "ecogfaces", "rsvp", "aslemg"):
+        dataset = get_dataset(name)
+        paradigm = default_paradigm(dataset)
+        assert paradigm.is_valid(dataset) and paradigm.zscore
+    assert default_paradigm(get_dataset("errp"), resample=100).resample == 100
+
+
+def test_the_command_lists_them(capsys, rsvp_folder, monkeypatch):
+    monkeypatch.setenv("MNE_DATASETS_RSVP_PATH", str(rsvp_folder[0]))
+    assert main(["datasets", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["datasets"]}
+    assert set(rows) == set(DATASETS)
+    expected = {"modality": "eeg", "subjects": 16, "trials": 5440, "channels": 56, "on_disk": False}
+    assert rows["errp"].items() >= expected.items() and "Kaggle" in rows["errp"]["licence"]
+    assert rows["ecogfaces"]["licence"] == "CC BY-SA 4.0" and rows["ecogfaces"]["trials"] == 4100
+    assert rows["rsvp"]["on_disk"] is True and rows["simulated"]["on_disk"] is True
+    assert main(["datasets"]) == 0
+    text = capsys.readouterr().out
+    assert "on disk" in text and "automatic download" in text and "yes" in text
+
+
+def test_the_data_layer_imports_no_torch():
+    import re
+    from pathlib import Path
+
+    files = sorted(Path(bc.datasets.__file__).parent.glob("*.py"))
+    assert len(files) > 15
+    banned = re.compile(r"^\s*(import|from) (torch|skorch|braindecode)\b", re.MULTILINE)
+    assert [path.name for path in files if banned.search(path.read_text())] == []
