@@ -1,0 +1,19 @@
+"""Does every Python snippet of the README run, in order, in one process?"""
+
+import re
+import warnings
+from pathlib import Path
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def test_readme_snippets_run():
+    snippets = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    assert len(snippets) >= 3
+    names = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for snippet in snippets:
+            exec(compile(snippet, str(README), "exec"), names)
+    assert names["clf"].leakage is not None
+    assert names["penalty"].has_critic
