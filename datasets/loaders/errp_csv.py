@@ -135,7 +135,8 @@ def read_recording(path):
             f"{path}, line {row + 2}, column {COLUMNS[column]}: NaN or infinite; expected a number."
         )
     _check_clock(path, values[:, 0])
-    return np.ascontiguousarray(values[:, 1:-1].T), _feedbacks(path, values[:, -1])
+    # a copy of our own: pandas hands out read-only views
+    return np.array(values[:, 1:-1].T, order="C"), _feedbacks(path, values[:, -1])
 
 
 def _check_header(path):

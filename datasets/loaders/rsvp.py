@@ -48,7 +48,6 @@ class RSVP(PaperFolder):
             paradigm="p300", events={"NonTarget": 1, "Target": 2}, n_classes=2, trial_duration=0.5
         ),
         documentation=DocumentationMetadata(
-            doi="10.1109/ICASSP.2012.6287966",
             license="not released",
             investigators=["U. Orhan", "K. E. Hild", "D. Erdogmus", "B. Roark", "B. Oken", "M. Fried-Oken"],
             publication_year=2012,

@@ -17,7 +17,7 @@ EFFECTS = {
         "gain": 0.3,  # natural logarithm, of the amplifier as a whole and a third of it per electrode
         "noise": 0.2,  # natural logarithm, of the background's amplitude
         "power": 0.5,  # natural logarithm, of the power of every background source
-        "offset": 6.0,  # microvolts, of a response that both classes share
+        "offset": 6.0,  # microvolts, of the responses that both classes share
     },
     "emg": {
         "rotation": 6.0,  # degrees, of the armband around the arm

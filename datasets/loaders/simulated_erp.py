@@ -2,14 +2,14 @@
 
 A trial of class y (0 NonTarget, 1 Target) of one subject is
 
-    x = gain * (common + offset * late + y * snr * (late + early) + noise)
+    x = gain * (visual + offset . habits + y * snr * (late + early) + noise)
 
-with *late* a P300-like response of a deep parietal source, the same for everybody up to cap rotation and
-latency; *early* an N1-like response of a source near the surface whose orientation, and so the polarity at
-the electrodes, turns from subject to subject, as folded cortex makes it do; *offset* a response both classes
-share but whose size is a matter of the subject; and *noise* pink in time and mixed in space from sixty
-background sources whose power differs between subjects, plus electrode noise. Late is what transfers, early
-is what pays within a subject and misleads across subjects, offset moves the decision threshold.
+*late* is a P300-like response of a parietal source, the same for everybody up to cap rotation and latency.
+*early* is an N1-like response of a source whose orientation, and so its polarity at the electrodes, turns
+from subject to subject, as folded cortex makes it do. *habits* are responses both classes share, each of a
+size that is the subject's own. *noise* is pink in time and mixed in space from sixty background sources whose
+power differs between subjects, plus electrode noise. Late is what transfers; early pays within a subject and
+misleads across subjects once it turns by more than a right angle; habits and noise tell who it is.
 """
 
 from dataclasses import dataclass

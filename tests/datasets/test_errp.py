@@ -103,6 +103,7 @@ def test_a_file_of_real_size_and_with_decimals(tmp_path):
     assert data.shape == (57, 131_000)
     np.testing.assert_array_equal(found, onsets)
     np.testing.assert_allclose(data[:, 499], rows[499])
+    assert data.flags.writeable
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,12 @@
 
 import hashlib
 
-import linear
 import mne
 import numpy as np
 import pytest
 
 from braindecode_censor.datasets import ERP, EMGGestures, SimulatedSubjects, default_paradigm
+from braindecode_censor.datasets import linear_reference as linear
 from braindecode_censor.datasets._head import ECCENTRICITY, RADIUS, electrode_positions, leadfield
 from braindecode_censor.datasets.simulated_design import EFFECTS, PRESETS
 
