@@ -153,7 +153,8 @@ def _median_distance_by_group(d2, same):
     size = group_sizes(same)
     n_pairs = size * (size - 1) // 2
     # Pairs of the groups that come before: one entry per group, taken from its first sample.
-    before = ((ranks[None, :] < ranks[:, None]) & first[None, :]).long() @ n_pairs
+    # (A sum, not a matrix product: integers have none on a GPU.)
+    before = (((ranks[None, :] < ranks[:, None]) & first[None, :]) * n_pairs).sum(-1)
     last = max(n * (n - 1) // 2 - 1, 0)
     low = (before + (n_pairs - 1).clamp_min(0) // 2).clamp(0, last)
     high = (before + n_pairs // 2).clamp(0, last)
