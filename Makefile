@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: setup
-	$(BIN)/python -m braindecode_censor.demo
+	$(BIN)/autotransfer demo --out demo_results
 
 lint: setup
 	$(BIN)/ruff check .

@@ -14,6 +14,7 @@ from braindecode_censor.scores import make_score
 
 # public name -> module that defines it, imported on first use
 _LAZY = {
+    "AutoTransfer": "autotransfer.experiment",
     "Censor": "callback",
     "CensoredEEGClassifier": "classifier",
     "FastEEGNet": "encoder",

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from braindecode_censor._version import __version__
-from braindecode_censor.autotransfer import cli_datasets
+from braindecode_censor.autotransfer import cli_datasets, cli_pipelines, cli_run
 
 
 def build_parser():
@@ -14,7 +14,9 @@ def build_parser():
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    cli_run.add_commands(commands)
     cli_datasets.add_command(commands)
+    cli_pipelines.add_command(commands)
     return parser
 
 
@@ -29,10 +31,17 @@ def main(argv=None):
     Returns
     -------
     code : int
-        Exit code.
+        0 when all is well, 1 for an error whose message says what to do, 130 after Ctrl-C.
     """
     args = build_parser().parse_args(argv)
-    return args.run(args)
+    try:
+        return args.run(args)
+    except (ValueError, OSError) as error:
+        print(f"autotransfer: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("autotransfer: interrupted; `autotransfer resume` goes on with what is left", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

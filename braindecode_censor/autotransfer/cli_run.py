@@ -1,0 +1,218 @@
+"""``autotransfer run``, ``resume``, ``demo`` and ``report``: thin over :class:`AutoTransfer`."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import yaml
+
+_DEMO = {"n_subjects": 6, "n_trials": 60, "label_shift": 0.5}
+_DEMO_TRAINING = {"max_epochs": 20, "patience": 6}
+
+
+def add_commands(commands):
+    """Add the subcommands to the parser's subcommands.
+
+    Parameters
+    ----------
+    commands : argparse._SubParsersAction
+        What ``add_subparsers`` returned.
+    """
+    run = commands.add_parser(
+        "run",
+        help="search, cross-validate and select on a dataset",
+        description="Try the grid on one split, cross-validate the best three settings of each method with "
+        "MOABB, and select. Every finished training is on disk at once: after a crash, the same command or "
+        "`autotransfer resume --out DIR` goes on where it stopped.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    _add_experiment(run)
+    _add_machine(run)
+    run.add_argument("--out", required=True, help="folder for results")
+    run.set_defaults(run=run_experiment)
+    resume = commands.add_parser("resume", help="go on with an experiment that was interrupted")
+    resume.add_argument("--out", required=True, help="folder of the experiment")
+    _add_machine(resume)
+    resume.set_defaults(run=resume_experiment)
+    demo = commands.add_parser("demo", help="the whole method on simulated subjects, in minutes")
+    demo.add_argument("--out", default="demo_results", help="folder for results")
+    demo.add_argument("--seed", type=int, default=0, help="seed")
+    _add_machine(demo)
+    demo.set_defaults(run=run_demo)
+    report = commands.add_parser("report", help="write table and report of a finished experiment anew")
+    report.add_argument("--out", required=True, help="folder of the experiment")
+    report.add_argument("--json", action="store_true", help="print one JSON object")
+    report.set_defaults(run=report_experiment)
+
+
+def _add_experiment(parser):
+    add = parser.add_argument
+    add("--dataset", default="simulated", help="name (see `autotransfer datasets`) or folder of epochs")
+    add("--dataset-option", action="append", default=[], metavar="KEY=VALUE", help="option of the dataset")
+    add("--preset", default="quick", help="quick, paper, or a YAML file with your own grid")
+    add("--seed", type=int, default=0, help="first seed")
+    add("--seeds", type=int, default=1, help="number of seeds; one seed cannot tell a gain from chance")
+    add("--search", choices=["grid", "optuna"], default="grid", help="how to search")
+    add("--trials", type=int, default=20, help="Optuna's trials per method")
+    add("--top", type=int, default=3, help="settings of each method that are cross-validated")
+    add("--nested", action="store_true", help="also select without ever seeing the test subject; costly")
+    add("--epochs", type=int, help="epochs at most, instead of the preset's")
+    add("--patience", type=int, help="epochs without progress before stopping, instead of the preset's")
+    add("--device", default="cpu", help="cpu or cuda")
+    add("--dry-run", action="store_true", help="only say what would be done and how long it takes")
+
+
+def _add_machine(parser):
+    add = parser.add_argument
+    add("--jobs", type=int, default=1, help="trainings at a time on this machine")
+    add("--backend", choices=["local", "dask"], default="local", help="where to train")
+    add("--scheduler", help="address of a Dask scheduler, such as tcp://10.0.0.1:8786")
+    add("--json", action="store_true", help="print one JSON object to standard output and nothing else")
+    add("--quiet", action="store_true", help="no progress bar")
+
+
+def run_experiment(args):
+    """Run an experiment.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Parsed options.
+
+    Returns
+    -------
+    int
+        Exit code.
+    """
+    training = {"max_epochs": args.epochs, "patience": args.patience}
+    training = {name: value for name, value in training.items() if value is not None}
+    if args.device != "cpu":
+        training["device"] = args.device
+    options = _parse_options(args.dataset_option)
+    names = ("dataset", "preset", "seed", "seeds", "search", "trials", "top", "nested")
+    arguments = {name: getattr(args, name) for name in names}
+    return _run(args, training=training, dataset_options=options, **arguments)
+
+
+def resume_experiment(args):
+    """Go on with an experiment.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Parsed options.
+
+    Returns
+    -------
+    int
+        Exit code.
+    """
+    from braindecode_censor.autotransfer.grid import Preset, expand
+    from braindecode_censor.autotransfer.store import read_experiment
+
+    known = read_experiment(args.out)["identity"]
+    if known.get("dataset") is None:
+        raise ValueError(
+            f"out={args.out!r} was made with a dataset object: resume it in Python by calling AutoTransfer "
+            "with the same arguments."
+        )
+    preset = Preset(expand(known["grid"]), known["training"])
+    search = known["search"]
+    return _run(
+        args,
+        dataset=known["dataset"],
+        dataset_options=known["dataset_options"],
+        preset=preset,
+        seed=known["seeds"][0],
+        seeds=len(known["seeds"]),
+        search=search["kind"],
+        trials=search.get("trials", 20),
+        top=known["top"],
+        nested=known["nested"],
+    )
+
+
+def run_demo(args):
+    """Run the whole method on simulated subjects.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Parsed options.
+
+    Returns
+    -------
+    int
+        Exit code.
+    """
+    return _run(args, dataset="simulated", dataset_options=_DEMO, training=_DEMO_TRAINING, seed=args.seed)
+
+
+def report_experiment(args):
+    """Write table and report of a finished experiment anew, from its scores.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Parsed options.
+
+    Returns
+    -------
+    int
+        Exit code.
+    """
+    from braindecode_censor.autotransfer.result import read_result
+
+    _show(args, read_result(Path(args.out)))
+    return 0
+
+
+def _run(args, **arguments):
+    from braindecode_censor.autotransfer.experiment import AutoTransfer
+    from braindecode_censor.autotransfer.progress import Progress
+
+    machine = {"jobs": args.jobs, "backend": args.backend, "scheduler": args.scheduler}
+    experiment = AutoTransfer(out=args.out, **machine, **arguments)
+    plan = experiment.plan()
+    # With --json, standard output is for the one object.
+    print(plan["text"], file=sys.stderr if args.json else sys.stdout, flush=True)
+    if getattr(args, "dry_run", False):
+        if args.json:
+            print(json.dumps({"plan": {k: v for k, v in plan.items() if k != "text"}}))
+        return 0
+    result = experiment.run(Progress(True if args.quiet else None))
+    _show(args, result)
+    return 0
+
+
+def _show(args, result):
+    if args.json:
+        print(json.dumps(result.as_json()))
+        return
+    columns = ["setting", "mean", "lower_quartile", "worst", "gain", "p", "seed_spread", "distinguishable"]
+    print(result.table[columns].to_string(float_format="{:.3f}".format))
+    row = result.table.loc["AutoTransfer (paper)"]
+    seeds = int(row["seeds"])
+    told = {
+        True: "distinguishable from",
+        False: "not distinguishable from",
+        None: "one seed cannot tell it from",
+    }
+    print(f"\nSelected: {result.selected}")
+    print(
+        f"Gain over the baseline: {row['gain']:+.3f} in the mean (95 % interval {row['low']:+.3f} to "
+        f"{row['high']:+.3f}, p = {row['p']:.3f}), {row['gain_lower_quartile']:+.3f} in the lower quartile; "
+        f"{seeds} seed{'s' if seeds > 1 else ''}, {told[row['distinguishable']]} chance of the seed."
+    )
+    print(f"Results: {result.out}\nReport: {result.report}")
+
+
+def _parse_options(texts):
+    options = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise ValueError(f"--dataset-option={text!r} must look like key=value.")
+        options[key] = yaml.safe_load(value)
+    return options

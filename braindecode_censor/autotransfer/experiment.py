@@ -1,0 +1,268 @@
+"""The whole method behind one call: search, cross-validate, select."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from braindecode_censor._check import check_choice, check_size
+from braindecode_censor.autotransfer import plan
+from braindecode_censor.autotransfer.evaluation import cross_validate, make_pipelines, tidy
+from braindecode_censor.autotransfer.grid import BASELINE, get_preset
+from braindecode_censor.autotransfer.memory import Memory, versions
+from braindecode_censor.autotransfer.progress import Progress
+from braindecode_censor.autotransfer.result import finish, write_csv
+from braindecode_censor.autotransfer.selection import best_of_each_method, choose_nested
+from braindecode_censor.autotransfer.store import locked, open_experiment
+from braindecode_censor.autotransfer.work import Backend, Recording
+from braindecode_censor.datasets import EpochsFolder, default_paradigm, get_dataset
+
+__all__ = ["AutoTransfer"]
+
+
+class AutoTransfer:
+    """Find the censoring that carries a decoder over to new people.
+
+    Parameters
+    ----------
+    dataset : str or moabb.datasets.base.BaseDataset
+        Name (see ``autotransfer datasets``), folder of epochs, or a MOABB dataset of four subjects or more.
+    out : str or path-like
+        Folder for results. Running again with the same arguments goes on where it stopped.
+    preset : str, path-like or list of dict
+        "quick", "paper", or your own grid, see :func:`~braindecode_censor.autotransfer.grid.get_preset`.
+    seed : int
+        First seed.
+    seeds : int
+        Number of seeds of the cross-validation, counted up from the first. The search uses the first.
+    search : {"grid", "optuna"}
+        Try every setting of the grid, or let Optuna propose `trials` of each method.
+    nested : bool
+        Whether to apply the nested rule too, which costs M - 1 times as much.
+    top : int
+        Settings of each method that are cross-validated.
+    trials : int
+        Optuna's trials per method.
+    dataset_options : dict or None
+        Options of a dataset given by name.
+    paradigm : moabb.paradigms.base.BaseParadigm or None
+        How trials are cut; None takes what fits the dataset.
+    training : dict or None
+        Arguments of :class:`~braindecode_censor.CensoredEEGClassifier` that replace the preset's, such as
+        ``max_epochs`` or ``device``.
+    others : dict of str to estimator or None
+        Further pipelines, evaluated beside ours.
+    jobs : int
+        Trainings at a time.
+    backend, scheduler : str or None
+        "local", or "dask" with the address of a scheduler.
+
+    Examples
+    --------
+    >>> result = AutoTransfer("simulated", out="results", preset="quick").run()  # doctest: +SKIP
+    >>> result.selected, result.table, result.report  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        dataset="simulated",
+        out="autotransfer_results",
+        preset="quick",
+        *,
+        seed=0,
+        seeds=1,
+        search="grid",
+        nested=False,
+        top=3,
+        trials=20,
+        dataset_options=None,
+        paradigm=None,
+        training=None,
+        others=None,
+        jobs=1,
+        backend="local",
+        scheduler=None,
+    ):
+        self.out = Path(out)
+        self.preset = get_preset(preset)
+        self.training = {**self.preset.training, **(training or {})}
+        self.seeds = [check_size("seed", seed, 0) + k for k in range(check_size("seeds", seeds))]
+        self.search, self.nested = check_choice("search", search, ["grid", "optuna"]), bool(nested)
+        self.top, self.trials = check_size("top", top), check_size("trials", trials)
+        if self.nested and self.search == "optuna":
+            raise ValueError(
+                "nested=True needs search='grid': Optuna's proposals depend on the test subject."
+            )
+        self.name, self.dataset_options = dataset, dict(dataset_options or {})
+        self.dataset = _make_dataset(dataset, self.dataset_options)
+        self.paradigm = default_paradigm(self.dataset) if paradigm is None else paradigm
+        self.others = dict(others or {})
+        self.backend = Backend(jobs, backend, scheduler)
+        self.memory = Memory(self.out / "trainings")
+        self._recording = None
+
+    @property
+    def recording(self):
+        """The trials, read when first needed."""
+        if self._recording is None:
+            self._recording = Recording(self.dataset, self.paradigm)
+        return self._recording
+
+    def identity(self):
+        """Return all that decides about the numbers.
+
+        Returns
+        -------
+        identity : dict
+            As JSON can hold it.
+        """
+        name = self.name if isinstance(self.name, (str, os.PathLike)) else None
+        return {
+            "dataset": None if name is None else str(name),
+            "dataset_options": self.dataset_options,
+            "dataset_code": self.dataset.code,
+            "subjects": [str(subject) for subject in self.dataset.subject_list],
+            "paradigm": repr(self.paradigm.__class__.__name__),
+            "grid": [setting.as_dict() for setting in self.preset.grid],
+            "training": self.training,
+            "seeds": self.seeds,
+            "search": {"kind": self.search, **({"trials": self.trials} if self.search == "optuna" else {})},
+            "top": self.top,
+            "nested": self.nested,
+            "versions": versions(),
+        }
+
+    def plan(self):
+        """Return how many trainings there will be and about how long they take.
+
+        Returns
+        -------
+        plan : dict
+            See :func:`~braindecode_censor.autotransfer.plan.describe_plan`.
+        """
+        counts = plan.count_trainings(
+            self.preset.grid, len(self.recording.roster), len(self.seeds), self.top, self.nested
+        )
+        if self.search == "optuna":
+            methods = {setting.method for setting in self.preset.grid}
+            counts["total"] += self.trials * len(methods) - counts["search"]
+            counts["search"] = self.trials * len(methods)
+        seconds = plan.time_epochs(self.preset.grid, self.recording, self.training)
+        return plan.describe_plan(
+            self.preset.grid, counts, seconds, self.training["max_epochs"], self.backend.jobs
+        )
+
+    def run(self, progress=None):
+        """Do all of it, or what is left of it.
+
+        Parameters
+        ----------
+        progress : Progress or None
+            Shows how far it is; None shows a bar on a terminal and nothing elsewhere.
+
+        Returns
+        -------
+        result : Result
+            The choice, the table, the scores and the report.
+        """
+        progress = Progress() if progress is None else progress
+        with locked(self.out):
+            open_experiment(self.out, self.identity())
+            self.memory.clean()
+            try:
+                candidates = self._search(progress)
+                scores = self._cross_validate([BASELINE, *candidates], progress)
+                inner = self._nested(progress) if self.nested else None
+                if inner is not None:
+                    scores = self._complete(scores, inner, progress)
+            finally:
+                progress.close()
+                self.backend.close()
+            return finish(self.out, scores, inner)
+
+    def _run_jobs(self, jobs, stage, progress):
+        with progress.stage(stage, len(set(jobs))) as report:
+            return self.backend.run(jobs, self.recording, self.training, self.memory, report)
+
+    def _search(self, progress):
+        """Return the best settings of each method on one split."""
+        if self.search == "optuna":
+            from braindecode_censor.autotransfer.optuna_search import search
+
+            return search(self, progress)
+        jobs = plan.search_jobs(self.preset.grid, self.recording, self.seeds[0])
+        records = self._run_jobs(jobs, "search", progress)
+        return self._best(records)
+
+    def _best(self, records, write=True):
+        frame = _frame(records)
+        if write:
+            write_csv(self.out / "search.csv", frame)
+        known = {job.setting.name: job.setting for job in records}
+        order = {setting.name: k for k, setting in enumerate(self.preset.grid)}
+        frame = frame.sort_values("setting", key=lambda names: names.map(order), kind="stable")
+        best = [known[name] for name in best_of_each_method(frame, self.top)]
+        if not best:
+            raise ValueError("every training of the search failed: lower the weights of the grid.")
+        return best
+
+    def _cross_validate(self, settings, progress):
+        jobs = plan.cross_validation_jobs(settings, self.recording, self.seeds)
+        records = self._run_jobs(jobs, "cross-validation", progress)
+        failed = sorted({job.setting.name for job, record in records.items() if "error" in record})
+        if "baseline" in failed:
+            raise ValueError("the baseline's loss was never finite in some fold: lower lr.")
+        if failed:
+            progress.say(f"Left out, their loss was not finite in some fold: {', '.join(failed)}")
+        settings = [setting for setting in settings if setting.name not in failed]
+        pipelines = make_pipelines(settings, self.seeds, self.training, self.recording.roster, self.memory)
+        results = cross_validate(self.dataset, self.paradigm, {**pipelines, **self.others}, self.out)
+        return tidy(results, settings, self.seeds, self.recording, self.others)
+
+    def _nested(self, progress):
+        """Return inner validation scores of every outer fold; the search, too, is done without its subject."""
+        frames = []
+        for test in self.recording.roster:
+            searching = [plan.Job(setting, self.seeds[0], test) for setting in self.preset.grid]
+            records = self._run_jobs(searching, f"nested search without {test}", progress)
+            jobs = plan.nested_jobs(self._best(records, write=False), self.recording, self.seeds, test)
+            frames.append(_frame(self._run_jobs(jobs, f"nested folds without {test}", progress)))
+        return pd.concat(frames, ignore_index=True)
+
+    def _complete(self, scores, inner, progress):
+        """Add the test scores of settings that only some outer fold kept."""
+        grid = {setting.name: setting for setting in self.preset.grid}
+        missing = [
+            grid[name] for name in dict.fromkeys(choose_nested(inner)) if name not in set(scores["setting"])
+        ]
+        write_csv(self.out / "nested.csv", inner)
+        if not missing:
+            return scores
+        settings = [
+            grid.get(name, BASELINE) for name in dict.fromkeys(scores["setting"]) if name not in self.others
+        ]
+        return self._cross_validate([*settings, *missing], progress)
+
+
+def _make_dataset(dataset, options):
+    if not isinstance(dataset, (str, os.PathLike)):
+        return dataset
+    if Path(dataset).is_dir():
+        return EpochsFolder(dataset, **options)
+    return get_dataset(str(dataset), **options)
+
+
+def _frame(records):
+    rows = [
+        {
+            "method": job.setting.method,
+            "setting": job.setting.name,
+            "seed": job.seed,
+            "subject": job.test_subject,
+            "valid_subject": record.get("valid_subject"),
+            "score_valid": record.get("valid_score", np.nan),
+        }
+        for job, record in records.items()
+    ]
+    return pd.DataFrame(rows)

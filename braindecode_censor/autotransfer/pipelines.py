@@ -1,0 +1,110 @@
+"""MOABB's YAML pipelines, written from the same grid that AutoTransfer searches."""
+
+from pathlib import Path
+
+import yaml
+
+import braindecode_censor
+from braindecode_censor.autotransfer.grid import BASELINE, METHODS, QUICK, Setting
+
+__all__ = ["PARADIGM_FOLDERS", "pipeline_texts", "pipelines_folder", "write_pipelines"]
+
+#: Folder -> paradigm as MOABB knows it after ``braindecode_censor.register()``.
+PARADIGM_FOLDERS = ("ERP", "ErrorPotentials", "FacesHouses", "EMGGestures")
+_MODES = ("marginal", "conditional", "complementary")
+_PAPER = "Smedemark-Margulies et al. (2022), AutoTransfer, https://arxiv.org/abs/2112.09796"
+_CITATIONS = {
+    "adv": "Özdenizci et al. (2020), adversarial inference for EEG, https://doi.org/10.1109/ACCESS.2020.2971600",
+    "mige": "Wen et al. (2020), Mutual information gradient estimation, https://arxiv.org/abs/2005.01123",
+    "mmd": "Gretton et al. (2012), A kernel two-sample test, https://jmlr.org/papers/v13/gretton12a.html",
+    "pairmmd": "Gretton et al. (2012), A kernel two-sample test, https://jmlr.org/papers/v13/gretton12a.html",
+    "began": "Berthelot et al. (2017), BEGAN, https://arxiv.org/abs/1703.10717",
+    "baseline": "Lawhern et al. (2018), EEGNet, https://doi.org/10.1088/1741-2552/aace8c",
+}
+
+
+def pipeline_settings():
+    """Return the settings that are shipped: every method in every mode, and the baseline.
+
+    Returns
+    -------
+    settings : list of Setting
+        Each method with the larger weight of the quick grid and that grid's options.
+    """
+    found = [BASELINE]
+    for method in METHODS:
+        entry = next(dict(entry) for entry in QUICK if entry["method"] == method)
+        weight = max(entry["weight"])
+        options = {k: v for k, v in entry.items() if k not in ("method", "mode", "weight")}
+        found += [Setting(method, mode, weight, tuple(sorted(options.items()))) for mode in _MODES]
+    return found
+
+
+def pipeline_texts():
+    """Return the content of all pipeline files.
+
+    Returns
+    -------
+    texts : dict of str to str
+        Path below the folder of pipelines to YAML.
+    """
+    texts = {}
+    for paradigm in PARADIGM_FOLDERS:
+        for setting in pipeline_settings():
+            mode = f"_{setting.mode}" if setting.mode else ""
+            texts[f"{paradigm}/{setting.method}{mode}.yml"] = _text(setting, paradigm)
+    return texts
+
+
+def pipelines_folder():
+    """Return the folder with the shipped pipelines, in a wheel and in an editable install alike.
+
+    Returns
+    -------
+    folder : Path
+        Copy it before handing it to MOABB if it is read-only: MOABB puts lock files beside the pipelines.
+    """
+    package = Path(braindecode_censor.__file__).parent
+    inside = package / "moabb_pipelines"
+    return inside if inside.is_dir() else package.parent / "moabb_pipelines"
+
+
+def write_pipelines(folder):
+    """Write all pipeline files.
+
+    Parameters
+    ----------
+    folder : str or path-like
+        Where to; made if need be. Files of the same name are replaced.
+
+    Returns
+    -------
+    paths : list of Path
+        What was written.
+    """
+    paths = []
+    for name, text in pipeline_texts().items():
+        path = Path(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+def _text(setting, paradigm):
+    cited = [_PAPER, _CITATIONS[setting.method]]
+    title = setting.method if setting.mode is None else f"{setting.method}, {setting.mode}"
+    content = {
+        "name": f"EEGNet {title}",
+        "paradigms": [paradigm],
+        "citations": cited,
+        "pipeline": [
+            {
+                "name": "CensoredEEGClassifier",
+                "from": "braindecode_censor",
+                "parameters": {"module": "EEGNet", "max_epochs": 500, **setting.parameters()},
+            }
+        ],
+    }
+    note = "# Written by `autotransfer pipelines --out moabb_pipelines`; change the grid, not this file.\n"
+    return note + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000)

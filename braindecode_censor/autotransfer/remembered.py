@@ -1,0 +1,89 @@
+"""The estimator that MOABB evaluates: it trains what was never trained and reads the rest."""
+
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from braindecode_censor.autotransfer.memory import Memory, fingerprints, train, training_key
+
+__all__ = ["Remembered"]
+
+
+class Remembered(ClassifierMixin, BaseEstimator):
+    """An estimator whose ``fit`` looks into a :class:`Memory` first.
+
+    Parameters
+    ----------
+    estimator : CensoredEEGClassifier
+        What to train.
+    memory : str
+        Folder of finished trainings.
+
+    Attributes
+    ----------
+    estimator_ : CensoredEEGClassifier
+        As read from the folder, also right after training, so a resumed run has the same bits.
+    valid_score_ : float
+        Balanced accuracy on the validation subject.
+    """
+
+    __metadata_request__fit: ClassVar = {"subjects": True}
+
+    def __init__(self, estimator, memory):
+        self.estimator = estimator
+        self.memory = memory
+
+    def fit(self, X, y, subjects=None):
+        """Read the training if it was done before, else do it and write it down.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_trials, n_chans, n_times)
+            Signals.
+        y, subjects : ndarray of shape (n_trials,)
+            Classes and subjects.
+
+        Returns
+        -------
+        self : Remembered
+            Fitted.
+        """
+        memory, subjects = Memory(self.memory), np.asarray(subjects)
+        key = training_key(self.estimator, subjects, fingerprints(X, y, subjects))
+        record = memory.read(key) or memory.write(key, train(self.estimator, X, y, subjects))
+        if "error" in record:
+            raise ValueError(record["error"])
+        self.estimator_ = memory.load(key, device=self.estimator.device)
+        self.classes_, self.valid_score_ = self.estimator_.classes_, record["valid_score"]
+        return self
+
+    def predict(self, X):
+        """Return the class of every trial.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_trials, n_chans, n_times)
+            Signals.
+
+        Returns
+        -------
+        y : ndarray of shape (n_trials,)
+            Labels.
+        """
+        return self.estimator_.predict(X)
+
+    def predict_proba(self, X):
+        """Return the probability of every class.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_trials, n_chans, n_times)
+            Signals.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_trials, n_classes)
+            Rows sum to one.
+        """
+        return self.estimator_.predict_proba(X)

@@ -1,0 +1,213 @@
+"""The trainings to be done, and doing them: here, in processes, or on a Dask cluster."""
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+import joblib
+import numpy as np
+from sklearn.preprocessing import LabelEncoder
+
+from braindecode_censor._check import check_choice, check_size
+from braindecode_censor.autotransfer.grid import Setting
+from braindecode_censor.autotransfer.memory import fingerprints, train, training_key
+from braindecode_censor.classifier import CensoredEEGClassifier
+from braindecode_censor.splits import validation_subject
+
+__all__ = ["Backend", "Job", "Recording", "make_estimator"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training.
+
+    Parameters
+    ----------
+    setting : Setting
+        How.
+    seed : int
+        Seed.
+    test_subject : object
+        Whose trials are left out.
+    valid_subject : object
+        Who validates; "rotate" is the successor of the test subject.
+    """
+
+    setting: Setting
+    seed: int
+    test_subject: object
+    valid_subject: object = "rotate"
+
+
+class Recording:
+    """All trials of a dataset as MOABB hands them out, with a digest per subject.
+
+    Parameters
+    ----------
+    dataset : moabb.datasets.base.BaseDataset
+        The dataset.
+    paradigm : moabb.paradigms.base.BaseParadigm
+        How its trials are cut.
+    """
+
+    def __init__(self, dataset, paradigm):
+        X, y, metadata = paradigm.get_data(dataset)
+        self.X, self.subjects = X, metadata["subject"].to_numpy()
+        self.y = LabelEncoder().fit_transform(y)  # as MOABB's evaluation does
+        self.roster = [s for s in dataset.subject_list if s in set(self.subjects.tolist())]
+        if len(self.roster) < 4:
+            raise ValueError(
+                f"dataset {dataset.code} has {len(self.roster)} subjects with trials, but one to test, one to "
+                "validate and two to censor are needed: use a dataset of at least 4."
+            )
+        self.digests = fingerprints(self.X, self.y, self.subjects)
+
+    def successor(self, test_subject):
+        """Return who validates when a subject tests.
+
+        Parameters
+        ----------
+        test_subject : object
+            The subject left out.
+
+        Returns
+        -------
+        subject : object
+            The next one in the dataset's list.
+        """
+        others = self.subjects[self.subjects != test_subject]
+        return validation_subject(others, self.roster).item()
+
+
+def make_estimator(setting, seed, training, roster, valid_subject="rotate"):
+    """Return the classifier of a setting.
+
+    Parameters
+    ----------
+    setting : Setting
+        How to censor.
+    seed : int
+        Seed.
+    training : dict
+        Arguments that all trainings share.
+    roster : list
+        All subjects of the dataset.
+    valid_subject : object
+        Who validates.
+
+    Returns
+    -------
+    clf : CensoredEEGClassifier
+        Not fitted.
+    """
+    return CensoredEEGClassifier(
+        **{**training, **setting.parameters()},
+        random_state=seed,
+        roster=list(roster),
+        valid_subject=valid_subject,
+    )
+
+
+@dataclass
+class Backend:
+    """Where trainings run.
+
+    Parameters
+    ----------
+    jobs : int
+        How many at a time, on this machine.
+    name : {"local", "dask"}
+        This machine's processes or a Dask cluster.
+    scheduler : str or None
+        Address of the Dask scheduler.
+    """
+
+    jobs: int = 1
+    name: str = "local"
+    scheduler: str | None = None
+    _client: object = field(default=None, repr=False)
+
+    def __post_init__(self):
+        check_size("jobs", self.jobs)
+        check_choice("backend", self.name, ["local", "dask"])
+        if self.name == "dask" and not self.scheduler:
+            raise ValueError("backend='dask' needs scheduler='tcp://host:port' of a running Dask cluster.")
+
+    def run(self, jobs, recording, training, memory, progress=None):
+        """Do the trainings that are not done yet, each written down as soon as it is finished.
+
+        Parameters
+        ----------
+        jobs : list of Job
+            Trainings wanted.
+        recording : Recording
+            The data.
+        training : dict
+            Arguments that all trainings share.
+        memory : Memory
+            Where finished trainings lie.
+        progress : callable or None
+            Called with (job, record) for every training, at once for those that were finished before.
+
+        Returns
+        -------
+        records : dict of Job to dict
+            One per job.
+        """
+        records, waiting = {}, {}
+        for job in dict.fromkeys(jobs):
+            seen = recording.subjects != job.test_subject
+            clf = make_estimator(job.setting, job.seed, training, recording.roster, job.valid_subject)
+            key = training_key(clf, recording.subjects[seen], recording.digests)
+            record = memory.read(key)
+            if record is None:
+                waiting.setdefault(key, (clf, seen, []))[2].append(job)
+                continue
+            records[job] = record
+            progress and progress(job, record)
+        tasks = [(key, clf, seen) for key, (clf, seen, _) in waiting.items()]
+        for key, done in self._train_all(tasks, recording):
+            record = memory.write(key, done)
+            for job in waiting[key][2]:
+                records[job] = record
+                progress and progress(job, record)
+        return records
+
+    def _train_all(self, tasks, recording):
+        data = (recording.X, recording.y, recording.subjects)
+        if self.name == "local" and (self.jobs == 1 or len(tasks) < 2):
+            for task in tasks:
+                yield _train(*task, *data)
+            return
+        with self._context():
+            # Unordered and one by one: a finished training must not wait for its neighbours to be written.
+            pool = joblib.Parallel(
+                n_jobs=-1 if self.name == "dask" else self.jobs,
+                return_as="generator_unordered",
+                batch_size=1,
+                pre_dispatch="all" if self.name == "dask" else "2*n_jobs",
+            )
+            yield from pool(joblib.delayed(_train)(*task, *data) for task in tasks)
+
+    def _context(self):
+        if self.name == "local":
+            # one core each; the workers would otherwise start a thread per core for BLAS
+            return joblib.parallel_config("loky", inner_max_num_threads=1) if self.jobs > 1 else nullcontext()
+        from dask.distributed import Client
+
+        if self._client is None:
+            try:
+                self._client = Client(self.scheduler, timeout=20, set_as_default=False)
+            except (OSError, ValueError) as error:
+                raise ValueError(f"scheduler={self.scheduler!r} does not answer: {error}.") from None
+        return joblib.parallel_config("dask", client=self._client)
+
+    def close(self):
+        """Hang up on the Dask cluster, which goes on living."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def _train(key, clf, seen, X, y, subjects):
+    seen = np.flatnonzero(seen)
+    return key, train(clf, X[seen], y[seen], subjects[seen])
