@@ -1,4 +1,4 @@
-"""How much faster is a training step of FastEEGNet than one of Braindecode's EEGNet, and is it the same step?
+"""Time a training step of FastEEGNet against one of Braindecode's EEGNet, and check that both are the same step.
 
     python benchmarks/encoder.py --threads 2 --repeats 30
 

@@ -6,8 +6,13 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
-from braindecode_censor.encoder_filters import mix_and_filter, prefers_channels_last
-from braindecode_censor.lagmoments import batch_moments, convolution_statistics, lag_moments
+from braindecode_censor.encoder_filters import (
+    is_eager,
+    mix_and_filter,
+    normalised_filters,
+    prefers_channels_last,
+)
+from braindecode_censor.lagmoments import batch_covariance, batch_moments, lag_moments
 
 # layers whose forward is never called, because their work is done in another order
 _REORDERED = (
@@ -58,7 +63,8 @@ class FastEEGNet(EEGNet):
     Notes
     -----
     When a hook sits on one of the reordered layers, or one of them was changed (as
-    ``to_dense_prediction_model`` does), the stock order runs instead, so that the hook is called.
+    ``to_dense_prediction_model`` does), the stock order runs instead, so that the hook is called. Second
+    derivatives in the parameters are available under ``torch.func`` only, or when ``x`` wants a gradient.
 
     Examples
     --------
@@ -107,7 +113,7 @@ class FastEEGNet(EEGNet):
 
         Returns
         -------
-        Tensor of shape (n_trials, 1 + kernel_length)
+        Tensor of shape (n_trials, kernel_length, 1 + kernel_length)
             Hand ``moments[idx]`` to the model beside ``x[idx]``.
         """
         return lag_moments(x, self.kernel_length)
@@ -119,7 +125,7 @@ class FastEEGNet(EEGNet):
         ----------
         x : Tensor of shape (n_trials, n_chans, n_times)
             Batch.
-        moments : Tensor of shape (n_trials, 1 + kernel_length) or None
+        moments : Tensor of shape (n_trials, kernel_length, 1 + kernel_length) or None
             :meth:`lag_moments` of the same trials. They change nothing but the time a training step takes;
             evaluation does not need them, and they are ignored when ``x`` wants a gradient.
 
@@ -150,40 +156,47 @@ class FastEEGNet(EEGNet):
 
     def _first_block(self, x, moments):
         """Temporal filters, batch norm, spatial filters, batch norm: shape (n_trials, F1 · D, 1, n_out)."""
-        weight = self.conv_temporal.weight.flatten(1)
         mixing = self.conv_spatial.weight.flatten(1)
-        scale, shift = self._temporal_affine(x, weight, moments)
-        offset = shift.repeat_interleave(self.D) * mixing.sum(1)
         norm, rate = self.bnorm_1, self.bnorm_1.momentum
-        if norm.training and rate is not None and rate < 1:
+        cancels = norm.training and rate is not None and rate < 1
+        filters, shift = self._temporal_filters(x, moments, differentiable=x.requires_grad or not cancels)
+        offset = None
+        if cancels:
             # Batch statistics take any constant out again: only the running mean hears of it, and here before
             # the update that shrinks it by 1 − rate. The gradient of the constant is zero; stock EEGNet has
             # rounding errors in its place, which Adam blows up to full steps.
-            norm.running_mean.add_(offset.detach() * (rate / (1 - rate)))
-            offset = None
-        weight = scale.unsqueeze(1) * weight
-        return norm(mix_and_filter(x, mixing, weight, offset, self.kernel_length // 2))
+            with torch.no_grad():
+                norm.running_mean.add_(self._offset(shift, mixing) * (rate / (1 - rate)))
+        else:
+            offset = self._offset(shift, mixing)
+        return norm(mix_and_filter(x, mixing, filters, offset, self.kernel_length // 2))
 
-    def _temporal_affine(self, x, weight, moments):
-        """Batch norm after the temporal filters as ``scale · y + shift``, shape (F1,) each."""
-        norm = self.bnorm_temporal
+    def _offset(self, shift, mixing):
+        """Constant that a filter's batch norm adds to each of its mixtures, shape (F1 · D,)."""
+        return (shift.unsqueeze(1) * mixing.sum(1).view(self.F1, self.D)).flatten().to(mixing.dtype)
+
+    def _temporal_filters(self, x, moments, differentiable):
+        """Temporal filters that carry the scale of their batch norm, and its shift: (F1, K), (F1,)."""
+        norm, weight = self.bnorm_temporal, self.conv_temporal.weight.flatten(1)
         self._check_moments(x, moments)
         if norm.training:
+            count = x.shape[0] * x.shape[1] * (x.shape[2] + 1 - self.kernel_length % 2)
             if moments is None or x.requires_grad:
-                moments = batch_moments(x, self.kernel_length)
-            mean, var, count = convolution_statistics(x, weight, self.kernel_length // 2, moments)
-            _update_running(norm, mean.detach(), var.detach() * (count / (count - 1)))
+                moments = batch_moments(x, self.kernel_length, self.kernel_length // 2)
+            mean, covariance = batch_covariance(moments, count)
+            filters, scale, mean, var = normalised_filters(weight, norm, mean, covariance, differentiable)
+            with torch.no_grad():
+                _update_running(norm, mean, var * (count / (count - 1)))
         else:
-            mean, var = norm.running_mean, norm.running_var
-        scale = (var + norm.eps).rsqrt()
-        if not norm.affine:
-            return scale, -scale * mean
-        # The zero gives the bias a gradient in training mode: weight decay skips parameters that have none.
-        scale = scale * norm.weight + 0.0 * norm.bias
-        return scale, norm.bias - scale * mean
+            mean = norm.running_mean
+            scale = (norm.running_var + norm.eps).rsqrt()
+            if norm.affine:  # the zero: weight decay skips a parameter that has no gradient at all
+                scale = scale * norm.weight + 0.0 * norm.bias
+            filters = scale.unsqueeze(1) * weight
+        return filters, norm.bias - scale * mean if norm.affine else -scale * mean
 
     def _check_moments(self, x, moments):
-        expected = (x.shape[0], 1 + self.kernel_length)
+        expected = (x.shape[0], self.kernel_length, 1 + self.kernel_length)
         if moments is not None and moments.shape != expected:
             raise ValueError(
                 f"moments must have shape {expected}, got {tuple(moments.shape)}: "
@@ -199,7 +212,7 @@ class FastEEGNet(EEGNet):
 
 
 class MaxNorm(nn.Module):
-    """``torch.renorm`` along the first axis, written out: renorm itself has no batching rule for ``vmap``.
+    """``torch.renorm`` along the first axis, written out where it has no batching rule for ``vmap``.
 
     Parameters
     ----------
@@ -224,6 +237,8 @@ class MaxNorm(nn.Module):
         Tensor of shape (n_rows, ...)
             Weight within the constraint.
         """
+        if is_eager():
+            return weight.renorm(2, 0, self.max_norm)
         norm = torch.linalg.vector_norm(weight.flatten(1), dim=1)
         factor = torch.where(norm > self.max_norm, self.max_norm / (norm + 1e-7), 1.0)
         return weight * factor.view(-1, *[1] * (weight.ndim - 1))
@@ -234,6 +249,6 @@ def _update_running(norm, mean, unbiased_var):
     norm.num_batches_tracked.add_(1)
     rate = norm.momentum
     if rate is None:
-        rate = norm.num_batches_tracked.to(mean.dtype).reciprocal()
+        rate = norm.num_batches_tracked.to(norm.running_mean.dtype).reciprocal()
     norm.running_mean.mul_(1 - rate).add_(rate * mean)
     norm.running_var.mul_(1 - rate).add_(rate * unbiased_var)

@@ -17,39 +17,40 @@ import torch
 from torch.nn import functional as F
 
 
-def lag_moments(x, kernel_length, *, dtype=torch.float64, chunk=256):
-    """Sum and autocorrelation of every trial, the costly part of the batch statistics.
-
-    ``out[n, 0] = Σ_{c,t} x[n, c, t]`` and ``out[n, 1 + j] = Σ_{c,t} x[n, c, t] x[n, c, t + j]``.
+def lag_moments(x, kernel_length, padding=None, *, chunk=64):
+    """Moments ``m`` and ``R`` of every trial, once per dataset.
 
     Parameters
     ----------
     x : Tensor of shape (n_trials, n_chans, n_times)
         Trials, not padded.
     kernel_length : int
-        Number of taps ``K`` of the temporal filters; the lags are ``0 … K − 1``.
-    dtype : torch.dtype
-        Precision of the Fourier transform. Double by default, because this runs once per dataset.
+        Number of taps ``K`` of the temporal filters.
+    padding : int or None
+        Zeros on either side, at least ``(K − 1) / 2`` and less than ``K``; ``K // 2``, as in EEGNet, if None.
     chunk : int
-        Trials transformed at a time, which bounds the memory of a large dataset.
+        Trials handled at a time, which bounds the memory of the double precision this is computed in.
 
     Returns
     -------
-    Tensor of shape (n_trials, 1 + kernel_length)
-        Moments of each trial; those of a batch are the sum of its rows, so ``moments[idx]`` are the moments
-        of the batch ``x[idx]``.
+    Tensor of shape (n_trials, K, 1 + K)
+        ``m`` in the first column, ``R`` in the others, in the precision of ``x``. The moments of a batch are
+        the sum of those of its trials, so ``moments[idx]`` belong to the batch ``x[idx]``.
 
     Examples
     --------
     >>> x = torch.tensor([[[1.0, 2.0, 3.0]]])
-    >>> lag_moments(x, 3).round(decimals=6)
-    tensor([[ 6., 14.,  8.,  3.]], dtype=torch.float64)
+    >>> lag_moments(x, 2, padding=1)[0]
+    tensor([[ 6., 14.,  8.],
+            [ 6.,  8., 14.]])
     """
-    return torch.cat([_lag_moments(part, kernel_length, dtype) for part in x.split(chunk)])
+    padding = kernel_length // 2 if padding is None else padding
+    parts = [_moments(part, kernel_length, padding, wide_dtype(x)).to(x.dtype) for part in x.split(chunk)]
+    return torch.cat(parts)
 
 
-def batch_moments(x, kernel_length):
-    """Moments of a whole batch, in its own precision: what :func:`lag_moments` spares a training step.
+def batch_moments(x, kernel_length, padding):
+    """Moments of a whole batch in one go: what a training step without :func:`lag_moments` computes.
 
     Parameters
     ----------
@@ -57,22 +58,82 @@ def batch_moments(x, kernel_length):
         Batch. Gradients pass through.
     kernel_length : int
         Number of taps of the temporal filters.
+    padding : int
+        Zeros on either side.
 
     Returns
     -------
-    Tensor of shape (1, 1 + kernel_length)
-        Sum over trials of their lag moments.
+    Tensor of shape (1, K, 1 + K)
+        Sum over trials of their moments.
     """
-    return _lag_moments(x, kernel_length, x.dtype).sum(0, keepdim=True)
+    return _moments(x.flatten(0, 1).unsqueeze(0), kernel_length, padding, x.dtype)
 
 
-def _lag_moments(x, kernel_length, dtype):
-    n_fft = fast_length(x.shape[-1] + kernel_length - 1)
+def batch_covariance(moments, count):
+    """Mean and covariance of all windows of a batch.
+
+    Parameters
+    ----------
+    moments : Tensor of shape (n_trials, K, 1 + K)
+        Moments of the trials, or of the whole batch as one.
+    count : int
+        Number of windows, ``n_trials · n_chans · n_out``.
+
+    Returns
+    -------
+    mean : Tensor of shape (K,)
+        ``m / n`` in double precision; the batch mean of a filter's output is ``w · mean``.
+    covariance : Tensor of shape (K, K)
+        ``R / n − m mᵀ / n²`` in double precision; the batch variance is ``wᵀ covariance w``.
+    """
+    total = moments.sum(0, dtype=wide_dtype(moments)) / count
+    mean = total[:, 0]
+    return mean, total[:, 1:] - mean.unsqueeze(1) * mean
+
+
+def _moments(x, taps, padding, dtype):
+    """Moments of each trial, with the Fourier transform in ``dtype``; see :func:`lag_moments`."""
+    wide = wide_dtype(x)
+    n_fft = fast_length(x.shape[-1] + taps - 1)
     spectrum = torch.view_as_real(torch.fft.rfft(x.to(dtype), n_fft))
-    power = spectrum.square().sum(-3).sum(-1, dtype=wide_dtype(x))
-    lags = torch.fft.irfft(power, n_fft)[..., :kernel_length]
-    total = x.sum((-2, -1), dtype=wide_dtype(x)).unsqueeze(-1)
-    return torch.cat([total, lags], -1)
+    power = spectrum.square().sum(-3).sum(-1, dtype=wide)
+    lags = torch.fft.irfft(power, n_fft)[..., :taps]
+    toeplitz = torch.cat([lags.flip(-1), lags[..., 1:]], -1).unfold(-1, taps, 1).flip(-2)
+    edges = _edges(x, taps - 1 - padding).to(dtype)
+    lost = _sum_down_diagonals((edges.mT @ edges).to(wide), taps)
+    second = toeplitz - lost[0] - lost[1].flip(-2, -1)
+    lost = _sum_down(edges.sum(-2, dtype=wide), taps)
+    first = x.sum((-2, -1), dtype=wide).unsqueeze(-1) - lost[0] - lost[1].flip(-1)
+    return torch.cat([first.unsqueeze(-1), second], -1)
+
+
+def _edges(x, width):
+    """First samples, and last samples backwards, of every channel: (2, n_trials, n_chans, width).
+
+    Reading the end backwards makes both edges lose their windows in the same way.
+    """
+    if x.shape[-1] < width:  # a trial shorter than its edge continues into the padding
+        return F.pad(torch.stack([x, x.flip(-1)]), (0, width - x.shape[-1]))
+    return torch.stack([x[..., :width], x[..., x.shape[-1] - width :].flip(-1)])
+
+
+def _sum_down(edge, taps):
+    """``out[k] = Σ_{i ≥ 1} e[k − i]`` for the ``e[p : K − 1]`` given: (2, n_trials, width) to (…, taps)."""
+    width = edge.shape[-1]
+    ones = torch.ones(taps, width, dtype=edge.dtype, device=edge.device)
+    return edge @ ones.tril(width - taps).mT
+
+
+def _sum_down_diagonals(gram, taps):
+    """``out[k, l] = Σ_{i ≥ 1} G[k − i, l − i]`` for the ``G[p : K − 1, p : K − 1]`` given."""
+    # In rows of 2K a step down the diagonal is a stride of 2K + 1: with rows that long the diagonals are
+    # columns. The K zeros to the right keep one diagonal from running into the next.
+    start = taps - gram.shape[-1]
+    flat = F.pad(gram, (start, taps, start, 1)).flatten(-2)
+    skewed = flat[..., : taps * (2 * taps + 1)].unflatten(-1, (taps, 2 * taps + 1))
+    ones = torch.ones(taps, taps, dtype=gram.dtype, device=gram.device)
+    summed = (ones.tril() @ skewed).flatten(-2)[..., : 2 * taps * taps]
+    return summed.unflatten(-1, (taps, 2 * taps))[..., :taps]
 
 
 def fast_length(n):
@@ -119,96 +180,3 @@ def wide_dtype(x):
         ``float64``, or ``float32`` on Apple's GPU.
     """
     return torch.float32 if x.device.type == "mps" else torch.float64
-
-
-def convolution_statistics(x, weight, padding, moments):
-    """Batch mean and biased variance of ``conv1d(x, w_f, padding=padding)`` for every filter.
-
-    Parameters
-    ----------
-    x : Tensor of shape (n_trials, n_chans, n_times)
-        Batch; here only its edges are read.
-    weight : Tensor of shape (n_filters, kernel_length)
-        Temporal filters, applied to each channel alone.
-    padding : int
-        Zeros on either side, at least ``(kernel_length − 1) / 2`` and less than ``kernel_length``.
-    moments : Tensor of shape (n_trials, 1 + kernel_length)
-        :func:`lag_moments` of the batch.
-
-    Returns
-    -------
-    mean : Tensor of shape (n_filters,)
-        Mean over trials, channels and output positions.
-    var : Tensor of shape (n_filters,)
-        Biased variance over the same.
-    count : int
-        Number of values the statistics are taken over.
-    """
-    taps = weight.shape[-1]
-    count = x.shape[0] * x.shape[1] * (x.shape[2] + 2 * padding - taps + 1)
-    first, second = window_moments(x, taps, padding, moments.sum(0, dtype=wide_dtype(x)))
-    first = first / count
-    covariance = second / count - first.unsqueeze(1) * first
-    wide = weight.to(first.dtype)
-    var = ((wide @ covariance) * wide).sum(-1)
-    return (wide @ first).to(weight.dtype), var.to(weight.dtype), count
-
-
-def window_moments(x, taps, padding, total):
-    """First and second moments of all windows of ``taps`` samples of the padded signal.
-
-    Parameters
-    ----------
-    x : Tensor of shape (n_trials, n_chans, n_times)
-        Batch; only its edges are read.
-    taps : int
-        Window length ``K``.
-    padding : int
-        Zeros on either side.
-    total : Tensor of shape (1 + taps,)
-        :func:`lag_moments`, summed over the batch.
-
-    Returns
-    -------
-    first : Tensor of shape (taps,)
-        ``m`` of the module docstring.
-    second : Tensor of shape (taps, taps)
-        ``R`` of the module docstring.
-    """
-    edges = _edges(x, taps - 1 - padding)
-    lost_first = _sum_down(edges.sum(1, dtype=total.dtype).unsqueeze(-1), taps)[..., 0]
-    lost_second = _sum_down_diagonals((edges.mT @ edges).to(total.dtype), taps)
-    lags = torch.cat([total[1:].flip(0), total[2:]])
-    toeplitz = lags.unfold(0, taps, 1).flip(0)
-    first = total[0] - lost_first[0] - lost_first[1].flip(0)
-    return first, toeplitz - lost_second[0] - lost_second[1].flip(0, 1)
-
-
-def _edges(x, width):
-    """First samples, and last samples backwards, of every channel: (2, n_trials · n_chans, width).
-
-    Reading the end backwards makes both edges lose their windows in the same way.
-    """
-    if x.shape[-1] < width:  # a trial shorter than its edge continues into the padding
-        both = F.pad(torch.stack([x, x.flip(-1)]), (0, width - x.shape[-1]))
-    else:
-        both = torch.stack([x[..., :width], x[..., x.shape[-1] - width :].flip(-1)])
-    return both.flatten(1, 2)
-
-
-def _sum_down(edge, taps):
-    """``out[k] = Σ_{i ≥ 1} e[k − i]`` for the ``e[p : K − 1]`` given: (2, width, …) to (2, taps, …)."""
-    ones = torch.ones(taps, edge.shape[1], dtype=edge.dtype, device=edge.device)
-    return ones.tril(edge.shape[1] - taps) @ edge
-
-
-def _sum_down_diagonals(gram, taps):
-    """``out[k, l] = Σ_{i ≥ 1} G[k − i, l − i]`` for the ``G[p : K − 1, p : K − 1]`` given."""
-    # In rows of 2K a step down the diagonal is a stride of 2K + 1: with rows that long the diagonals are
-    # columns. The K zeros to the right keep one diagonal from running into the next.
-    start = taps - gram.shape[-1]
-    square = F.pad(gram, (start, taps, start, 1))
-    skewed = square.flatten(1)[:, : taps * (2 * taps + 1)].unflatten(1, (taps, 2 * taps + 1))
-    ones = torch.ones(taps, taps, dtype=gram.dtype, device=gram.device)
-    summed = (ones.tril() @ skewed).flatten(1)[:, : 2 * taps * taps]
-    return summed.unflatten(1, (taps, 2 * taps))[..., :taps]

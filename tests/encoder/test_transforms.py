@@ -9,7 +9,7 @@ from encoder.pairs import TOLERANCE, assert_same, batch, pair, step
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn import functional as F
 
-from braindecode_censor.encoder_filters import DepthwiseFilter, toeplitz_filter
+from braindecode_censor.encoder_filters import DepthwiseFilter, normalised_filters, toeplitz_filter
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -113,10 +113,28 @@ def test_toeplitz_filter_is_a_convolution(taps, padding, n_times, block):
     torch.testing.assert_close(toeplitz_filter(s, weight, padding, block), expected)
 
 
+@pytest.mark.parametrize("affine", [True, False])
+def test_normalised_filters_have_the_gradients_of_the_plain_form(affine):
+    weight = torch.randn(4, 6, dtype=torch.float64, requires_grad=True)
+    root = torch.randn(6, 6, dtype=torch.float64)
+    norm = torch.nn.BatchNorm2d(4, affine=affine).double()
+    leaves = [weight, *norm.parameters()]
+    results = []
+    for differentiable in (True, False):
+        outputs = normalised_filters(weight, norm, root[0], root @ root.T, differentiable)
+        assert outputs[1].requires_grad == differentiable
+        gradients = torch.autograd.grad(outputs[0].pow(3).sum(), leaves)
+        results.append(dict(enumerate([*outputs, *gradients])))
+    assert_same(results[1], results[0], 1e-10)
+
+
 @needs_cuda
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-def test_cuda_step_and_fleet_equal_stock(training, dtype):
+def test_cuda_step_and_fleet_equal_stock(training, dtype, monkeypatch):
+    monkeypatch.setattr(
+        torch.backends.cudnn, "allow_tf32", False
+    )  # stock convolutions would round to 10 bits
     stock, fast, data = fleet(dtype, "cuda", drop_prob=0.0)
     for model in (*stock, *fast):
         model.train(training)
