@@ -170,7 +170,7 @@ class Backend:
             for job in waiting[key][2]:
                 records[job] = record
                 progress and progress(job, record)
-        return records
+        return {job: records[job] for job in dict.fromkeys(jobs)}  # not in the order in which they finished
 
     def _train_all(self, tasks, recording):
         data = (recording.X, recording.y, recording.subjects)
@@ -196,7 +196,7 @@ class Backend:
 
         if self._client is None:
             try:
-                self._client = Client(self.scheduler, timeout=20, set_as_default=False)
+                self._client = Client(self.scheduler, timeout=10, set_as_default=False)
             except (OSError, ValueError) as error:
                 raise ValueError(f"scheduler={self.scheduler!r} does not answer: {error}.") from None
         return joblib.parallel_config("dask", client=self._client)
