@@ -157,19 +157,19 @@ class FastEEGNet(EEGNet):
     def _first_block(self, x, moments):
         """Temporal filters, batch norm, spatial filters, batch norm: shape (n_trials, F1 · D, 1, n_out)."""
         mixing = self.conv_spatial.weight.flatten(1)
-        norm, rate = self.bnorm_1, self.bnorm_1.momentum
-        cancels = norm.training and rate is not None and rate < 1
+        norm, padding = self.bnorm_1, self.kernel_length // 2
+        cancels = norm.training and norm.momentum is not None
         filters, shift = self._temporal_filters(x, moments, differentiable=x.requires_grad or not cancels)
-        offset = None
-        if cancels:
-            # Batch statistics take any constant out again: only the running mean hears of it, and here before
-            # the update that shrinks it by 1 − rate. The gradient of the constant is zero; stock EEGNet has
-            # rounding errors in its place, which Adam blows up to full steps.
-            with torch.no_grad():
-                norm.running_mean.add_(self._offset(shift, mixing) * (rate / (1 - rate)))
-        else:
-            offset = self._offset(shift, mixing)
-        return norm(mix_and_filter(x, mixing, filters, offset, self.kernel_length // 2))
+        if not cancels:
+            return norm(mix_and_filter(x, mixing, filters, self._offset(shift, mixing), padding))
+        # Batch statistics take any constant out again, so only the running mean hears of the offset. Its
+        # gradient is zero; stock EEGNet has rounding errors there, which Adam blows up to full steps.
+        running, h = norm.running_mean.clone(), mix_and_filter(x, mixing, filters, None, padding)
+        h = F.batch_norm(h, running, norm.running_var, norm.weight, norm.bias, True, norm.momentum, norm.eps)
+        with torch.no_grad():  # into the buffer only now: the backward pass keeps what batch_norm was given
+            norm.num_batches_tracked.add_(1)
+            norm.running_mean.copy_(running + norm.momentum * self._offset(shift, mixing))
+        return h
 
     def _offset(self, shift, mixing):
         """Constant that a filter's batch norm adds to each of its mixtures, shape (F1 · D,)."""

@@ -84,6 +84,19 @@ def test_gradient_in_the_input_equals_stock_even_with_moments(training, dtype):
     torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=TOLERANCE[dtype] * scale)
 
 
+def test_two_forward_passes_before_one_backward_equal_stock():
+    stock, fast = pair(5, 90, torch.float64, drop_prob=0.0)
+    first, y = batch(5, 90, torch.float64)
+    second, _ = batch(5, 90, torch.float64, seed=2)
+    gradients = []
+    for model in (stock, fast):
+        loss = F.cross_entropy(model(first), y) + F.cross_entropy(model(second), y)
+        loss.backward()
+        gradients.append({name: value.grad for name, value in model.named_parameters()})
+    assert_same(gradients[1], gradients[0], 1e-10)
+    assert_same(fast.state_dict(), stock.state_dict(), 1e-10)
+
+
 @pytest.mark.parametrize("frozen", ["bnorm_temporal", "bnorm_1"])
 def test_one_frozen_norm_equals_stock(frozen):
     stock, fast = pair(5, 90, torch.float64)
