@@ -1,7 +1,7 @@
 """Recordings without a public release: a folder in the interchange format, with known numbers."""
 
 from braindecode_censor.datasets._paths import resolve_folder
-from braindecode_censor.datasets.epochs_folder import EpochsFolder, find_subjects
+from braindecode_censor.datasets.epochs_folder import EpochsFolder
 
 
 class PaperFolder(EpochsFolder):
@@ -19,18 +19,23 @@ class PaperFolder(EpochsFolder):
     class_names, fixed_names = (), True
     sfreq, n_times = 256.0, 128
     about = ""
-    METADATA = None
 
     def __init__(self, folder=None, **selection):
         self.name = type(self).__name__
         self.folder = resolve_folder(folder, self.name)
-        if self.is_local():
+        self.problem = None
+        try:
+            if not self.is_local():
+                raise ValueError(self._explain())
             super().__init__(self.folder, paradigm=self.kind, code=self.name, **selection)
             self._check_numbers()
-        elif folder is not None:
-            raise ValueError(self._explain())
-        else:
-            self.files = {}
+        except ValueError as problem:
+            if folder is not None:
+                raise
+            # MOABB makes every dataset with no arguments to list it: complain when it is loaded
+            self.problem, self.files = problem, {}
+            for name in ("modality", "class_names"):
+                self.__dict__.pop(name, None)
             self._start_without_files(selection)
 
     def _start_without_files(self, selection):
@@ -72,23 +77,17 @@ class PaperFolder(EpochsFolder):
             "they are."
         )
 
-    @property
-    def metadata(self):
-        """What is published about the recording."""
-        return self.METADATA
-
     def is_local(self):
         """Return whether the folder holds subject files."""
         return self.folder.is_dir() and any(self.folder.glob("subject_*.*"))
 
-    def data_path(self, subject, path=None, force_update=False, update_path=None, verbose=None):
-        """Return the subject's file in a list; explain how to provide it when it is missing."""
-        files = find_subjects(path) if path is not None else self.files
-        if subject not in files:
-            raise ValueError(self._explain())
-        return [str(files[subject])]
+    def _subject_files(self, subject, path, force_update):
+        if path is not None:
+            return type(self)(path)._subject_files(subject, None, force_update)
+        if self.problem is not None:
+            raise self.problem
+        return [self.files[subject]]
 
     def _get_single_subject_data(self, subject):
-        if subject not in self.files:
-            raise ValueError(self._explain())
+        self._subject_files(subject, None, False)
         return super()._get_single_subject_data(subject)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-from moabb.datasets.base import BaseDataset
 from moabb.datasets.metadata.schema import (
     AcquisitionMetadata,
     DatasetMetadata,
@@ -13,6 +12,7 @@ from moabb.datasets.metadata.schema import (
 )
 
 from braindecode_censor.datasets._archive import unpack
+from braindecode_censor.datasets._base import Recording
 from braindecode_censor.datasets._download import fetch
 from braindecode_censor.datasets._paths import resolve_folder
 from braindecode_censor.datasets._raw import make_info, raw_from_signal
@@ -32,7 +32,7 @@ VOLTS = 0.0298e-6  # one unit of the amplifier
 SFREQ = 1000.0
 
 
-class ECoGFaces(BaseDataset):
+class ECoGFaces(Recording):
     """Telling pictures of faces from pictures of houses.
 
     Parameters
@@ -110,11 +110,6 @@ class ECoGFaces(BaseDataset):
             **selection,
         )
 
-    @property
-    def metadata(self):
-        """What is published about the recording."""
-        return self.METADATA
-
     def is_local(self):
         """Return whether the release, unpacked or not, is in the folder."""
         return self.archive.exists() or any(self.folder.rglob("*_faceshouses.mat"))
@@ -137,14 +132,13 @@ class ECoGFaces(BaseDataset):
             raise ValueError(f"{self.archive} holds {len(found)} files called {name}; expected one.")
         return found[0]
 
-    def data_path(self, subject, path=None, force_update=False, update_path=None, verbose=None):
-        """Return a subject's .mat file in a list, after downloading or unpacking it where needed."""
+    def _subject_files(self, subject, path=None, force_update=False):
         if path is not None:
-            return type(self)(path, n_channels=self.n_channels).data_path(subject, force_update=force_update)
+            return type(self)(path, n_channels=self.n_channels)._subject_files(subject, None, force_update)
         if force_update:
             self.archive.unlink(missing_ok=True)
             fetch(self.url, self.known_hash, self.folder)
-        return [str(self._find(f"{SUBJECTS[subject - 1]}_faceshouses.mat"))]
+        return [self._find(f"{SUBJECTS[subject - 1]}_faceshouses.mat")]
 
     def locations(self, subject):
         """Return where a subject's electrodes lie.
@@ -169,7 +163,7 @@ class ECoGFaces(BaseDataset):
 
     def _get_single_subject_data(self, subject):
         name = SUBJECTS[subject - 1]
-        path = Path(self.data_path(subject)[0])
+        path = self._subject_files(subject)[0]
         data, stim, srate = read_recording(path, name)
         if srate != SFREQ:
             raise ValueError(f"{path}: srate is {srate:g}; expected {SFREQ:g} Hz.")

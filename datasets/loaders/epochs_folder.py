@@ -8,15 +8,16 @@ from pathlib import Path
 
 import mne
 import numpy as np
-from moabb.datasets.base import BaseDataset, session_run_pattern
+from moabb.datasets.base import session_run_pattern
 
+from braindecode_censor.datasets._base import Recording
 from braindecode_censor.datasets._raw import make_info, raw_from_epochs
 from braindecode_censor.datasets.interchange import read_subject, subject_number
 
 _MODALITIES = ("eeg", "ecog", "emg", "seeg")
 
 
-class EpochsFolder(BaseDataset):
+class EpochsFolder(Recording):
     """A folder of ``subject_XX.npz`` (see :mod:`.interchange`) or ``subject_XX-epo.fif`` files.
 
     Parameters
@@ -80,18 +81,12 @@ class EpochsFolder(BaseDataset):
         name = re.sub(r"[^a-z0-9]+", "-", self.folder.name.lower()).strip("-")
         return f"EpochsFolder-{name}-{digest.hexdigest()[:8]}"
 
-    @property
-    def metadata(self):
-        """None: nothing is known beyond the files."""
-        return None
-
     def is_local(self):
         """Return whether the files are still there."""
         return all(path.exists() for path in self.files.values())
 
-    def data_path(self, subject, path=None, force_update=False, update_path=None, verbose=None):
-        """Return the subject's file in a list (other arguments, as in MOABB, are not needed)."""
-        return [str(self.files[subject])]
+    def _subject_files(self, subject, path, force_update):
+        return [(self.files if path is None else find_subjects(path))[subject]]
 
     def _get_single_subject_data(self, subject):
         record = read_subject(self.files[subject])

@@ -1,6 +1,5 @@
 """ErrP: error potentials in a P300 speller, EEG, the Kaggle "BCI Challenge @ NER 2015"."""
 
-from moabb.datasets.base import BaseDataset
 from moabb.datasets.metadata.schema import (
     AcquisitionMetadata,
     AuxiliaryChannelsMetadata,
@@ -11,6 +10,7 @@ from moabb.datasets.metadata.schema import (
 )
 
 from braindecode_censor.datasets._archive import unpack
+from braindecode_censor.datasets._base import Recording
 from braindecode_censor.datasets._check import check_name
 from braindecode_censor.datasets._paths import resolve_folder
 from braindecode_censor.datasets._raw import make_info, raw_from_signal
@@ -30,7 +30,7 @@ _LABELS = {"train": "TrainLabels.csv", "test": "true_labels.csv"}
 _DURATION = 1.3
 
 
-class ErrP(BaseDataset):
+class ErrP(Recording):
     """Telling whether the speller showed the right letter.
 
     Parameters
@@ -97,11 +97,6 @@ class ErrP(BaseDataset):
             **selection,
         )
 
-    @property
-    def metadata(self):
-        """What is published about the recording."""
-        return self.METADATA
-
     def is_local(self):
         """Return whether recordings, unpacked or not, are in the folder."""
         return any(any(self.folder.rglob(name)) for name in ("Data_S*_Sess*.csv", "train.zip", "inria-*.zip"))
@@ -122,10 +117,9 @@ class ErrP(BaseDataset):
             )
         return files
 
-    def data_path(self, subject, path=None, force_update=False, update_path=None, verbose=None):
-        """Return the five files of a subject (other arguments, as in MOABB, are not needed)."""
+    def _subject_files(self, subject, path=None, force_update=False):
         if path is not None:
-            return type(self)(path, split=self.split).data_path(subject)
+            return type(self)(path, split=self.split)._subject_files(subject)
         files = self._files()
         missing = [session for session in range(1, 6) if (subject, session) not in files]
         if missing:
@@ -133,7 +127,7 @@ class ErrP(BaseDataset):
             raise ValueError(
                 f"ErrP: {names} missing in {self.folder}; expected five sessions. Unpack the archive again."
             )
-        return [str(files[subject, session]) for session in range(1, 6)]
+        return [files[subject, session] for session in range(1, 6)]
 
     def _labels(self, subject):
         """Return the labels of a subject, one array per session."""
@@ -155,7 +149,7 @@ class ErrP(BaseDataset):
         return [labels[subject, session] for session in range(1, 6)]
 
     def _get_single_subject_data(self, subject):
-        paths, labels = self.data_path(subject), self._labels(subject)
+        paths, labels = self._subject_files(subject), self._labels(subject)
         return {str(k): {"0": self._raw(path, y)} for k, (path, y) in enumerate(zip(paths, labels))}
 
     def _raw(self, path, y):

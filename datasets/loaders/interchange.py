@@ -44,7 +44,7 @@ _CHANNEL_TYPES = ("eeg", "eog", "emg", "ecog", "seeg", "ecg", "misc")
 class SubjectFile:
     """One subject's trials and what is known about them.
 
-    Attributes
+    Parameters
     ----------
     path : Path
         File they come from.
@@ -131,6 +131,10 @@ def read_subject(path, data=True):
 
 def _read_npz(path, data):
     """Return an unchecked SubjectFile from an archive of arrays."""
+    if not zipfile.is_zipfile(path):
+        raise ValueError(
+            f"{path} cannot be read (no archive): truncated, or not an .npz file. Copy it again."
+        )
     try:
         with np.load(path, allow_pickle=False) as archive:
             missing = [key for key in REQUIRED if key not in archive.files]

@@ -27,12 +27,30 @@ def features(X, kind):
         power = np.log(X[..., X.shape[-1] // 3 :].var(axis=-1))
         return power - power.mean(axis=1, keepdims=True)
     X = (X - X.mean(axis=-1, keepdims=True)) / X.std(axis=-1, keepdims=True)
-    return X.reshape(*X.shape[:2], -1, 8).mean(axis=-1).reshape(len(X), -1)
+    whole = X.shape[-1] // 8 * 8
+    return X[..., :whole].reshape(*X.shape[:2], -1, 8).mean(axis=-1).reshape(len(X), -1)
+
+
+def fit(F, y):
+    """Return a fitted linear discriminant with shrinkage.
+
+    Parameters
+    ----------
+    F : array of shape (n_trials, n_features)
+        Features.
+    y : array of int of shape (n_trials,)
+        Classes.
+
+    Returns
+    -------
+    LinearDiscriminantAnalysis
+        The decoder.
+    """
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(F, y)
 
 
 def _score(train, test):
-    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(*train)
-    return balanced_accuracy_score(test[1], model.predict(test[0]))
+    return balanced_accuracy_score(test[1], fit(*train).predict(test[0]))
 
 
 def within(F, y, s):

@@ -161,12 +161,34 @@ class EpochsParadigm(_PaperSteps, BaseParadigm):
         super().__init__(filters=[[fmin, fmax]], tmin=tmin, tmax=tmax, resample=resample, **options)
 
     def is_valid(self, dataset):
-        """Return whether the dataset is of this kind and has the events asked for."""
+        """Return whether the dataset is of this kind and has the events asked for.
+
+        Parameters
+        ----------
+        dataset : moabb.datasets.base.BaseDataset
+            The dataset.
+
+        Returns
+        -------
+        bool
+            Whether it fits.
+        """
         kind = self.accepts is None or dataset.paradigm == self.accepts
         return kind and set(self.events or []) <= set(dataset.event_id)
 
     def used_events(self, dataset):
-        """Return the events asked for, all of the dataset's by default."""
+        """Return the events asked for, all of the dataset's by default.
+
+        Parameters
+        ----------
+        dataset : moabb.datasets.base.BaseDataset
+            The dataset.
+
+        Returns
+        -------
+        dict of str to int
+            Codes by name.
+        """
         return {name: dataset.event_id[name] for name in self.events or dataset.event_id}
 
     @property
@@ -176,18 +198,60 @@ class EpochsParadigm(_PaperSteps, BaseParadigm):
 
 
 class ErrorPotentials(EpochsParadigm):
-    """Correct against erroneous feedback; options as in :class:`EpochsParadigm`."""
+    """Correct against erroneous feedback.
+
+    Parameters
+    ----------
+    fmin, fmax : float or None
+        Band-pass in Hz; None filters nothing.
+    zscore : bool
+        Whether to z-score each channel of each trial.
+    tmin, tmax : float or None
+        Window in seconds, relative to the dataset's own.
+    resample : float or None
+        New sampling rate in Hz.
+    **options : dict
+        As in :class:`EpochsParadigm`.
+    """
 
     accepts = "errp"
 
 
 class FacesHouses(EpochsParadigm):
-    """Pictures of faces against pictures of houses, ECoG; options as in :class:`EpochsParadigm`."""
+    """Pictures of faces against pictures of houses, ECoG.
+
+    Parameters
+    ----------
+    fmin, fmax : float or None
+        Band-pass in Hz; None filters nothing.
+    zscore : bool
+        Whether to z-score each channel of each trial.
+    tmin, tmax : float or None
+        Window in seconds, relative to the dataset's own.
+    resample : float or None
+        New sampling rate in Hz.
+    **options : dict
+        As in :class:`EpochsParadigm`.
+    """
 
     accepts = "ecog"
 
 
 class EMGGestures(EpochsParadigm):
-    """Hand gestures from surface EMG; options as in :class:`EpochsParadigm`."""
+    """Hand gestures from surface EMG.
+
+    Parameters
+    ----------
+    fmin, fmax : float or None
+        Band-pass in Hz; None filters nothing.
+    zscore : bool
+        Whether to z-score each channel of each trial.
+    tmin, tmax : float or None
+        Window in seconds, relative to the dataset's own.
+    resample : float or None
+        New sampling rate in Hz.
+    **options : dict
+        As in :class:`EpochsParadigm`.
+    """
 
     accepts = "emg"

@@ -91,15 +91,17 @@ def register():
     MOABB already uses for something else is an error. :class:`EpochsFolder` stays out, as MOABB's
     ``LocalBIDSDataset`` does, because both need to be told where the files are.
     """
-    datasets = [cls for cls in DATASETS.values() if cls is not EpochsFolder]
-    for module, classes in ((moabb.datasets, datasets), (moabb.paradigms, PARADIGMS.values())):
-        for cls in classes:
-            known = getattr(module, cls.__name__, cls)
-            if known is not cls:
-                raise ValueError(
-                    f"{module.__name__} already has another {cls.__name__}: {known!r}; nothing to do here."
-                )
-            setattr(module, cls.__name__, cls)
+    wanted = [(moabb.datasets, cls) for cls in DATASETS.values() if cls is not EpochsFolder]
+    wanted += [(moabb.paradigms, cls) for cls in PARADIGMS.values()]
+    for module, cls in wanted:  # all or nothing
+        known = getattr(module, cls.__name__, cls)
+        if known is not cls:
+            raise ValueError(
+                f"{module.__name__} already has another {cls.__name__}: {known!r}. Nothing was registered; "
+                "remove or rename that one first."
+            )
+    for module, cls in wanted:
+        setattr(module, cls.__name__, cls)
     _init_dataset()
 
 

@@ -1,19 +1,20 @@
 """Simulated subjects with a known answer: the embedded default dataset and the project's ground truth."""
 
 import numpy as np
-from moabb.datasets.base import BaseDataset
 from scipy.special import logsumexp
 
 from braindecode_censor.datasets import simulated_emg, simulated_erp
+from braindecode_censor.datasets._base import Recording
 from braindecode_censor.datasets._head import EEG_NAMES
 from braindecode_censor.datasets._raw import make_info, raw_from_epochs
+from braindecode_censor.datasets.linear_reference import features, fit
 from braindecode_censor.datasets.simulated_design import make_design
 
 _KINDS = {"erp": simulated_erp, "emg": simulated_emg}
 _POPULATION = 1_000_000  # subject numbers from here on are strangers, used to average over the population
 
 
-class SimulatedSubjects(BaseDataset):
+class SimulatedSubjects(Recording):
     """Subjects drawn from a generative model whose Bayes-optimal accuracy is known.
 
     Parameters
@@ -106,18 +107,12 @@ class SimulatedSubjects(BaseDataset):
             **selection,
         )
 
-    @property
-    def metadata(self):
-        """None: nobody recorded this."""
-        return None
-
     def is_local(self):
         """Return True: the data are made when asked for."""
         return True
 
-    def data_path(self, subject, path=None, force_update=False, update_path=None, verbose=None):
-        """Return an empty list: there are no files (arguments as in MOABB)."""
-        return []
+    def _subject_files(self, subject, path, force_update):
+        return []  # made when asked for
 
     def parameters(self, subject, session=0):
         """Return the effects of one subject in their own units (degrees, seconds, microvolts, log factors).
@@ -224,8 +219,9 @@ class SimulatedSubjects(BaseDataset):
         ----------
         calibrated : bool
             True: the decoder knows the subject's parameters; no decoder whatever can do better. False: it
-            knows only the model and ``n_strangers`` other subjects of the same population, and weighs them by
-            how well they explain the trial: what can be reached on somebody never seen, a lower bound of it.
+            knows only ``n_strangers`` other subjects of the same population. The better of two such decoders,
+            strangers weighed by how well they explain the trial and a linear model of all of them, is what
+            can be reached on somebody never seen, so a lower bound of the best.
         subjects : list of int or None
             Which subjects; None means all.
         n_draws : int
@@ -243,12 +239,20 @@ class SimulatedSubjects(BaseDataset):
             return float(np.mean([model.bayes_accuracy() for model in models]))
         strangers = [self.model(_POPULATION + k) for k in range(n_strangers)]
         y = np.repeat(np.arange(self.design.n_classes), n_draws)
+        linear = self._linear_decoder(strangers)
         correct = []
         for k, model in enumerate(models):
             X = model.sample(y, self._rng(k, 5))
             evidence = logsumexp([other.log_likelihood(X) for other in strangers], axis=0)
-            correct.append(np.mean(evidence.argmax(axis=1) == y))
-        return float(np.mean(correct))
+            guesses = evidence.argmax(axis=1), linear.predict(features(X, self.design.kind))
+            correct.append([np.mean(guess == y) for guess in guesses])
+        return float(np.mean(correct, axis=0).max())
+
+    def _linear_decoder(self, models, n_draws=30):
+        """Return a linear decoder of many subjects, ``n_draws`` trials per class of each."""
+        y = np.repeat(np.arange(self.design.n_classes), n_draws)
+        F = [features(m.sample(y, self._rng(k, 6)), self.design.kind) for k, m in enumerate(models)]
+        return fit(np.concatenate(F), np.tile(y, len(models)))
 
     def _get_single_subject_data(self, subject):
         design = self.design

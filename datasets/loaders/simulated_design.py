@@ -49,7 +49,25 @@ _MODEL = 1  # raise when the same design would give other samples, so that no ca
 
 @dataclass(frozen=True)
 class Design:
-    """Everything that decides the samples; see :class:`SimulatedSubjects` for the meaning of each field."""
+    """Everything that decides the samples.
+
+    Parameters
+    ----------
+    kind : {"erp", "emg"}
+        What is simulated.
+    n_subjects, n_trials, n_sessions : int
+        Subjects, trials per subject, sessions per subject.
+    shift, snr, drift, label_shift, imbalance : float
+        Strengths, as in :class:`SimulatedSubjects`.
+    seed : int
+        Seed.
+    n_channels, n_classes : int
+        Electrodes and classes.
+    sfreq, duration : float
+        Sampling rate in Hz, length of a trial in seconds.
+    effects : dict of str to float
+        Standard deviation of each effect at ``shift=1``.
+    """
 
     kind: str
     n_subjects: int

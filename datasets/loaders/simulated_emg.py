@@ -43,7 +43,7 @@ def draw_effects(design, rng):
 class EmgSubject:
     """One subject (in one session).
 
-    Attributes
+    Parameters
     ----------
     signal : array of shape (n_classes, n_channels, n_channels)
         Spatial covariance of the muscles, microvolts squared.
@@ -64,7 +64,20 @@ class EmgSubject:
         return basis.transpose(0, 2, 1) * scale, np.maximum(power, 0)
 
     def sample(self, y, rng):
-        """Return trials of the classes ``y``, shape (n_trials, n_channels, n_times)."""
+        """Draw trials.
+
+        Parameters
+        ----------
+        y : array of int of shape (n_trials,)
+            Their classes.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        array of shape (n_trials, n_channels, n_times)
+            Trials in microvolts.
+        """
         shape = (len(y), len(self.noise), len(self.envelope))
         power, basis = np.linalg.eigh(self.signal)
         root = basis * np.sqrt(np.maximum(power, 0))[:, None]
@@ -72,7 +85,18 @@ class EmgSubject:
         return muscles + np.sqrt(self.noise)[:, None] * rng.standard_normal(shape)
 
     def log_likelihood(self, X):
-        """Return log densities of trials, up to a constant, shape (n_trials, n_classes)."""
+        """Return how well each class explains each trial.
+
+        Parameters
+        ----------
+        X : array of shape (n_trials, n_channels, n_times)
+            Trials in microvolts.
+
+        Returns
+        -------
+        array of shape (n_trials, n_classes)
+            Log densities up to a constant, which is the same for all subjects.
+        """
         constant = -0.5 * len(self.envelope) * np.log(self.noise).sum()
         out = np.empty((len(X), len(self.signal)))
         for c, (whiten, power) in enumerate(zip(*self._whitened())):
@@ -81,7 +105,18 @@ class EmgSubject:
         return out
 
     def bayes_accuracy(self, n_draws=400):
-        """Return the balanced accuracy of the exact likelihood, on ``n_draws`` fresh trials per class."""
+        """Return the balanced accuracy no decoder can beat, estimated with the exact likelihood.
+
+        Parameters
+        ----------
+        n_draws : int
+            Fresh trials per class.
+
+        Returns
+        -------
+        float
+            Balanced accuracy.
+        """
         rng = np.random.default_rng(0)
         y = np.repeat(np.arange(len(self.signal)), n_draws)
         return float(np.mean(self.log_likelihood(self.sample(y, rng)).argmax(axis=1) == y))

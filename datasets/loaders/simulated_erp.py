@@ -112,7 +112,7 @@ def _fold(n_times):
 class ErpSubject:
     """One subject (in one session): means and covariance of the trials, in microvolts.
 
-    Attributes
+    Parameters
     ----------
     means : array of shape (2, n_channels, n_times)
         Average trial of each class.
@@ -127,13 +127,37 @@ class ErpSubject:
     spectrum: np.ndarray
 
     def sample(self, y, rng):
-        """Return trials of the classes ``y``, shape (n_trials, n_channels, n_times)."""
+        """Draw trials.
+
+        Parameters
+        ----------
+        y : array of int of shape (n_trials,)
+            Their classes.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        array of shape (n_trials, n_channels, n_times)
+            Trials in microvolts.
+        """
         white = rng.standard_normal((len(y), *self.means.shape[1:]))
         pink = np.fft.irfft(np.fft.rfft(white) * np.sqrt(self.spectrum), n=white.shape[-1])
         return self.means[y] + np.linalg.cholesky(self.covariance) @ pink
 
     def log_likelihood(self, X):
-        """Return the log density of trials under each class, up to a constant, shape (n_trials, 2)."""
+        """Return how well each class explains each trial.
+
+        Parameters
+        ----------
+        X : array of shape (n_trials, n_channels, n_times)
+            Trials in microvolts.
+
+        Returns
+        -------
+        array of shape (n_trials, n_classes)
+            Log densities up to a constant, which is the same for all subjects.
+        """
         n_times = self.means.shape[-1]
         root = np.linalg.cholesky(np.linalg.inv(self.covariance)).T
         weight = _fold(n_times) / self.spectrum / n_times

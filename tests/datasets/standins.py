@@ -103,13 +103,13 @@ def write_mat(path, variables, v73=False):
         stream.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64, HDF5 schema 1.00 .".ljust(124))
 
 
-def write_ecog(folder, names, v73=()):
+def write_ecog(folder, names, v73=(), n_channels=None):
     """Write data/<s>/<s>_faceshouses.mat and locs; return onsets and codes by subject."""
     truth = {}
     for k, name in enumerate(names):
         stim, onsets, codes = ecog_stim(name)
-        n_channels = 33 + k
-        data = ecog_data(stim, onsets, codes, n_channels, seed=k)
+        count = n_channels or 33 + k
+        data = ecog_data(stim, onsets, codes, count, seed=k)
         if name == "ha":  # three samples of a picture nobody saw, between the runs
             for start in (85479, 165879):
                 assert not stim[start - 50 : start + 50].any()
@@ -120,7 +120,7 @@ def write_ecog(folder, names, v73=()):
         write_mat(target / f"{name}_faceshouses.mat", variables, name in v73)
         locs = Path(folder, "faces_basic", "locs")
         locs.mkdir(exist_ok=True)
-        where = {"locs": np.arange(3 * n_channels).reshape(-1, 3), "elcode": np.arange(n_channels)[:, None]}
+        where = {"locs": np.arange(3 * count).reshape(-1, 3), "elcode": np.arange(count)[:, None]}
         write_mat(locs / f"{name}_xslocs.mat", where)
         truth[name] = onsets, codes, data
     return truth
@@ -163,15 +163,15 @@ def write_asl(folder):
     truth = {}
     for subject in range(1, 11):
         X, y = epochs(99, 16, 1000, 33, 100 + subject)
-        save_subject(
+        np.savez(  # compressing noise takes long
             Path(folder, f"subject_{subject:02d}.npz"),
-            (1e6 * X).astype(np.float32),
-            y,
+            X=(1e6 * X).astype(np.float32),
+            y=y,
             unit="uV",
             label_names=[f"sign{k:02d}" for k in range(33)],
             sfreq=1000.0,
             ch_names=[f"M{k}" for k in range(16)],
-            ch_types="emg",
+            ch_types=["emg"] * 16,
         )
         truth[subject] = X, y
     return truth

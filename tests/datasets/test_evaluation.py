@@ -13,6 +13,7 @@ from braindecode_censor.datasets import (
     RSVP,
     ECoGFaces,
     EMGGestures,
+    EpochsParadigm,
     ErrP,
     SimulatedSubjects,
     default_paradigm,
@@ -142,3 +143,17 @@ def test_the_cache_keeps_z_scored_and_plain_trials_apart(recordings, tmp_path):
         for z in (False, True)
     )
     assert plain.std() > 2 and scaled.std() == pytest.approx(1)
+
+
+def test_bids_is_moabbs_own_business(tmp_path):
+    """As in the documentation: a BIDS folder goes through MOABB's reader into our paradigm."""
+    from moabb.datasets.base import LocalBIDSDataset
+
+    simulated = SimulatedSubjects(2, 20)
+    root = simulated.convert_to_bids(path=tmp_path)
+    events = {"NonTarget": 1, "Target": 2}
+    dataset = LocalBIDSDataset(root, events=events, interval=simulated.interval, paradigm="p300")
+    X, y, metadata = EpochsParadigm(zscore=False).get_data(dataset)
+    expected, labels, _ = simulated.arrays()
+    np.testing.assert_allclose(X, expected, atol=1e-2 * np.abs(expected).max())  # EDF has 16 bits
+    assert list(y) == [simulated.class_names[k] for k in labels] and len(set(metadata["subject"])) == 2

@@ -20,7 +20,6 @@ from braindecode_censor.datasets import (
     PARADIGMS,
     ECoGFaces,
     EpochsFolder,
-    ErrP,
     SimulatedSubjects,
     default_paradigm,
     get_dataset,
@@ -55,12 +54,19 @@ def test_moabb_finds_ours_and_keeps_its_own(registered):
 
 def test_a_name_moabb_uses_otherwise_is_not_overwritten(monkeypatch):
     monkeypatch.setattr(moabb.datasets, "ErrP", int, raising=False)
-    with pytest.raises(ValueError, match=r"moabb.datasets already has another ErrP"):
+    with pytest.raises(ValueError, match=r"moabb\.datasets already has another ErrP.*Nothing was registered"):
         bc.register()
-    assert moabb.datasets.ErrP is int
-    for cls in DATASETS.values():
-        if cls is not ErrP and hasattr(moabb.datasets, cls.__name__):
-            delattr(moabb.datasets, cls.__name__)
+    assert moabb.datasets.ErrP is int and not hasattr(moabb.datasets, "SimulatedSubjects")
+
+
+def test_a_broken_folder_does_not_break_moabbs_lists(registered, tmp_path, monkeypatch):
+    """dataset_search makes every dataset with no arguments, whatever lies in the default folders."""
+    (tmp_path / "subject_01.npz").write_bytes(b"no archive")
+    monkeypatch.setenv("MNE_DATASETS_RSVP_PATH", str(tmp_path))
+    assert "RSVP" in {dataset.code for dataset in dataset_search()}
+    with pytest.raises(ValueError, match=r"subject_01\.npz cannot be read"):
+        get_dataset("rsvp").get_data([1])
+    assert main(["datasets"]) == 0
 
 
 def _average(X):
