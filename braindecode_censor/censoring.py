@@ -65,7 +65,8 @@ class CensoringStep:
         self.critic_steps = critic_steps
         self.generator = torch.Generator().manual_seed(random_state)
         parameters = penalty.critic_parameters()
-        self.optimizer = torch.optim.Adam(parameters, lr=critic_lr) if parameters else None
+        # Fused: a critic has many small tensors, and stepping them one by one costs as much as its gradient.
+        self.optimizer = torch.optim.Adam(parameters, lr=critic_lr, fused=True) if parameters else None
         self.noise = None
 
     def __call__(self, z, s, y, needs_gradient=True):

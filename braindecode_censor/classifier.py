@@ -278,7 +278,8 @@ class CensoredEEGClassifier(ProtocolClassifier):
         report : pandas.DataFrame
             One row per probe and view; in complementary mode also per half.
         """
-        return leakage(self.features(X), y, subjects, halves=self.censoring == "complementary", **options)
+        options = {"halves": self.censoring == "complementary", **options}
+        return leakage(self.features(X), y, subjects, **options)
 
     def save(self, path):
         """Write the fitted estimator to one safetensors file, without pickle.
