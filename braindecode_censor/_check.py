@@ -110,6 +110,6 @@ def is_traced(*tensors):
     """
     if torch.compiler.is_compiling():
         return True
-    # torch offers no public question for "is this a vmap tensor"; this one has been stable since 2.0.
-    is_batched = torch._C._functorch.is_batchedtensor
-    return any(tensor is not None and is_batched(tensor) for tensor in tensors)
+    # torch offers no public question for "is this tensor inside vmap or grad"; this one has been stable since 2.0.
+    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    return any(tensor is not None and is_wrapped(tensor) for tensor in tensors)

@@ -8,8 +8,9 @@ A radial profile :math:`\psi(s)`, :math:`s=\|x-y\|^2`, gives two kernels with va
 * curl-free, :math:`\mathcal K(x,y) = -\nabla^2_r\psi = -2\psi' I - 4\psi'' r r^\top`, with
   :math:`\mathrm{div}_y \mathcal K = 4[(d+2)\psi'' + 2 s \psi''']\, r`.
 
-The precision :math:`p = 1/\sigma^2` may be a number, one per row or one per pair. No tensor of shape
-(n, m, d) is ever built: products with :math:`r_{ij}` are two matrix products.
+The precision :math:`p = 1/\sigma^2` may be a number, one per row or one per pair. Products with :math:`r_{ij}` are
+two matrix products; only the dense curl-free matrix, which Tikhonov solves with, has an entry per pair and pair
+of coordinates.
 """
 
 import torch

@@ -8,7 +8,7 @@ from numbers import Real
 
 import torch
 
-from braindecode_censor._check import check_choice, check_fraction, check_positive
+from braindecode_censor._check import check_choice, check_fraction, check_positive, check_size
 from braindecode_censor.weights import group_ranks, group_sizes
 
 __all__ = ["LENGTHSCALES", "FixedScale", "MedianScale", "TSNEScale", "make_lengthscale"]
@@ -131,6 +131,9 @@ def _median_distance(d2):
     upper = torch.triu_indices(n, n, offset=1, device=d2.device)
     pairs = d2[upper[0], upper[1]]
     n_pairs = n * (n - 1) // 2
+    if d2.is_cuda:  # selection has no deterministic kernel there, and sorting is fast
+        pairs = pairs.sort().values
+        return (pairs[(n_pairs - 1) // 2].sqrt() + pairs[n_pairs // 2].sqrt()) / 2
     # two selections are several times faster than a sort
     low = pairs.kthvalue((n_pairs + 1) // 2).values.sqrt()
     high = low if n_pairs % 2 else pairs.kthvalue(n_pairs // 2 + 1).values.sqrt()
@@ -189,7 +192,7 @@ class TSNEScale:
 
     def __init__(self, perplexity=0.95, n_steps=45):
         self.perplexity = check_fraction("perplexity", perplexity)
-        self.n_steps = n_steps
+        self.n_steps = check_size("n_steps", n_steps)
 
     def __repr__(self):
         return f"TSNEScale(perplexity={self.perplexity!r})"

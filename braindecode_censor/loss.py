@@ -1,5 +1,7 @@
 """The censored objective for plain torch loops."""
 
+from numbers import Real
+
 from torch import nn
 
 __all__ = ["CensoredLoss"]
@@ -34,6 +36,8 @@ class CensoredLoss(nn.Module):
 
     def __init__(self, task_loss, penalty, weight=1.0):
         super().__init__()
+        if isinstance(weight, bool) or not isinstance(weight, Real):
+            raise ValueError(f"weight={weight!r} must be a number.")
         self.task_loss = task_loss
         self.penalty = penalty
         self.weight = weight
@@ -61,17 +65,17 @@ class CensoredLoss(nn.Module):
         # a weight of zero must be plain training, whatever state the penalty is in
         return loss if self.weight == 0 else loss + self.weight * self.penalty(z, s, y)
 
-    def critic_loss(self, z, y, s):
+    def critic_loss(self, z, s, y=None):
         """Return the critic's loss on a detached code.
 
         Parameters
         ----------
         z : Tensor of shape (n, n_features)
             Latent code; detached here.
-        y : Tensor of shape (n,)
-            Task labels.
         s : Tensor of shape (n,), or (n, p) for a continuous nuisance
             Subject labels, or real values.
+        y : Tensor of shape (n,), optional
+            Task labels; only the conditional mode looks at them.
 
         Returns
         -------

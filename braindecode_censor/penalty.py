@@ -15,6 +15,9 @@ from braindecode_censor.weights import Batch
 __all__ = ["DegenerateBatchWarning", "Penalty", "make_penalty"]
 
 
+LARGEST_COUNTED = 4096
+
+
 class DegenerateBatchWarning(UserWarning):
     """A batch held too few trials per subject to say anything about dependence."""
 
@@ -47,7 +50,8 @@ class Penalty(nn.Module):
         self.n_subjects, self.n_classes = n_subjects, n_classes
         self.nuisance = nuisance
         self._has_warned = False
-        self._has_checked = False
+        # Looking at values waits for the device, so on a GPU only the first batch is looked at.
+        self._has_looked = False
 
     def extra_repr(self):
         """Return what the module prints inside its parentheses."""
@@ -77,13 +81,15 @@ class Penalty(nn.Module):
         -------
         value : Tensor of shape ()
             The penalty. A batch that cannot say anything about dependence gives zero, with a gradient of
-            zero, and a warning the first time.
+            zero, and a warning the first time (on a GPU only the first batch is looked at, because looking
+            waits for the device).
         """
         batch = self._batch(z, s, y, noise)
         if noise is None and not batch.continuous:
             shape = self.measures[0].noise_shape(batch.n_subjects)
             batch = batch if shape is None else batch._replace(noise=torch.rand(shape, device=z.device))
         self._warn_if_degenerate(z, batch)
+        self._has_looked = self._has_looked or not is_traced(z, s, y)
         return self._fold(lambda measure, direction: getattr(measure, direction), z, batch)
 
     def critic_loss(self, z, s, y=None):
@@ -133,7 +139,7 @@ class Penalty(nn.Module):
         numbers : dict of str to Tensor of shape ()
             The measure's numbers; those of the revealing half carry the suffix ``_reveal``.
         """
-        batch = self._batch(z, s, y)
+        z, batch = _at_least_single(z), self._batch(z, s, y)
         numbers = {}
         for term, measure in zip(self._terms(z), self.measures):
             suffix = "_reveal" if term.direction == "reveal" else ""
@@ -167,7 +173,10 @@ class Penalty(nn.Module):
 
     def _fold(self, method, z, batch):
         """Add up a method of the measures over the mode's terms."""
-        value = torch.zeros((), dtype=z.dtype, device=z.device)
+        z = _at_least_single(z)
+        value = 0 * z.sum()  # differentiable, also where no term is
+        if len(z) < 2:
+            return value
         for term, measure in zip(self._terms(z), self.measures):
             value = value + method(measure, term.direction)(z[:, term.columns], batch)
         return value
@@ -180,8 +189,11 @@ class Penalty(nn.Module):
         y = y if conditional else None
         self._check_shapes(z, s, y)
         n_subjects = None if continuous else self._size(s, self.n_subjects, "s", "n_subjects")
+        looks = continuous and not is_traced(s) and not (s.is_cuda and self._has_looked)
+        if looks and not torch.isfinite(s).all():
+            raise ValueError("s holds NaN or infinite values: drop these trials or fill the values in.")
         n_classes = self._size(y, self.n_classes, "y", "n_classes") if conditional else None
-        self._has_checked = True
+        noise = None if noise is None else noise.to(z.device)
         return Batch(s, y, n_subjects, n_classes, continuous, noise)
 
     def _check_shapes(self, z, s, y):
@@ -191,7 +203,7 @@ class Penalty(nn.Module):
         if expected is not None and z.shape[1] != expected * len(self.measures):
             raise ValueError(
                 f"z has {z.shape[1]} features, but the penalty was made with "
-                f"n_features={expected * len(self.measures)}."
+                f"n_features={expected * len(self.measures)}: make it with n_features={z.shape[1]}."
             )
         for name, label in (("s", s), ("y", y)):
             if label is not None and len(label) != len(z):
@@ -206,13 +218,17 @@ class Penalty(nn.Module):
             raise ValueError(
                 f"{name} has dtype {labels.dtype}, expected integer labels: pass {name}.long(){remedy}."
             )
-        # Looking at values waits for the device, so on a GPU only the first batch is checked.
-        hidden = is_traced(labels) or (labels.is_cuda and self._has_checked and declared is not None)
+        hidden = is_traced(labels) or (labels.is_cuda and self._has_looked and declared is not None)
         if hidden and declared is None:
             raise ValueError(f"{argument}=None cannot be counted under vmap or compile: pass {argument}.")
         if hidden or not len(labels):
             return declared or 1
         low, high = (int(v) for v in labels.aminmax())
+        if declared is None and high >= LARGEST_COUNTED:
+            raise ValueError(
+                f"{name} holds label {high}: these look like ids, not labels from 0; encode them "
+                f"(sklearn.preprocessing.LabelEncoder) or pass {argument}."
+            )
         if low < 0 or (declared is not None and high >= declared):
             top = "" if declared is None else f" {declared - 1}"
             raise ValueError(
@@ -222,17 +238,24 @@ class Penalty(nn.Module):
         return high + 1 if declared is None else declared
 
     def _warn_if_degenerate(self, z, batch):
-        if self._has_warned or z.is_cuda or is_traced(z, batch.s, batch.y):
+        if self._has_warned or is_traced(z, batch.s, batch.y) or (z.is_cuda and self._has_looked):
             return
-        if not self.measures[0].usable(batch):
+        if len(z) < 2 or not self.measures[0].usable(batch):
             self._has_warned = True
+            where = " in every class" if batch.y is not None else ""
+            lack = f"fewer than two subjects with at least {self.measures[0].min_trials} trials{where}"
+            lack = f"too little variation of s{where}" if batch.continuous else lack
             warnings.warn(
-                f"A batch of {len(z)} trials held fewer than two subjects with at least "
-                f"{self.measures[0].min_trials} trials{' in every class' if batch.y is not None else ''}: its "
-                "penalty is zero. Use larger or subject-balanced batches. This warning is given once.",
+                f"A batch of {len(z)} trials held {lack}: its penalty is zero. Use larger or "
+                "subject-balanced batches. This warning is given once.",
                 DegenerateBatchWarning,
-                stacklevel=3,
+                stacklevel=5,  # forward is called by two functions of torch
             )
+
+
+def _at_least_single(z):
+    """Half precision is too coarse for kernels and critics."""
+    return z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
 
 
 def make_penalty(
@@ -302,6 +325,7 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
     if isinstance(method, Measure):
         if options:
             raise ValueError(f"method is a measure already, so its options {sorted(options)} have no effect.")
+        _check_measure(method, mode, nuisance, sizes)
         return [method, *(copy.deepcopy(method) for _ in range(n_terms - 1))]
     make = method if callable(method) else MEASURES[check_choice("method", method, MEASURES)]
     if nuisance not in getattr(make, "nuisances", (nuisance,)):
@@ -321,16 +345,30 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
     return [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms)]
 
 
+def _check_measure(measure, mode, nuisance, sizes):
+    """Raise for a measure made for another nuisance, width or mode."""
+    if measure.nuisance != nuisance or nuisance not in measure.nuisances:
+        raise ValueError(
+            f"method is a measure of a {measure.nuisance} nuisance, but nuisance={nuisance!r}: make both alike."
+        )
+    if not measure.has_critic:
+        return
+    for name in ("n_features", "n_subjects", "n_classes"):
+        made, wanted = getattr(measure, name), sizes[name]
+        if made != wanted and (wanted is not None or name == "n_classes"):
+            raise ValueError(
+                f"method is a measure made with {name}={made}, but mode={mode!r} needs {name}={wanted} "
+                "(in complementary mode n_features is that of half of z)."
+            )
+
+
 def _check_options(method, make, options):
     """Raise for an option that no class behind `make` takes; a typo must not pass in silence."""
     known = set()
     for kind in inspect.getmro(make) if inspect.isclass(make) else (make,):
         known |= set(inspect.signature(kind).parameters) if kind is not object else set()
-    if "score_keywords" in known:
-        from braindecode_censor.scores import SCORES
-
-        for score in SCORES.values():
-            known |= set(inspect.signature(score).parameters)
+    if "score_keywords" in known:  # make_score checks these against the score that was chosen
+        return
     if inspect.isclass(make) and issubclass(make, Measure):
         for name in options:
             check_choice("option", name, known - {"self", "options", "score_keywords", "args", "kwargs"})

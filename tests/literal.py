@@ -66,7 +66,7 @@ def score_nu(x, reg):
 
 
 SCORES = {
-    "ssge": lambda x: score_ssge(x, 0.95),
+    "ssge": lambda x: score_ssge(x, 0.95 if len(x) <= 64 else 0.99),
     "mige": lambda x: score_ssge(x, 0.99),
     "tikhonov": lambda x: score_tikhonov(x, 1e-3),
     "stein": lambda x: score_stein(x, 1e-3),
@@ -148,7 +148,7 @@ def pairmmd(z, s, y, **_):
     return mean_of(per_class, zero)
 
 
-def mige(z, s, y, score="ssge", **_):
+def mige(z, s, y, score="mige", **_):
     """Surrogate: minus H(z) estimated from the batch, plus H(z|s) from its subjects, scores held constant."""
     zero, fit = (z * 0).sum(), SCORES[score]
     per_class = []
@@ -172,6 +172,8 @@ def adv(z, s, y, critic=None, **_):
     per_class = []
     for c in classes(y):
         own = rows_of(s, y, None, c)
+        if not usable_subjects(s, y, c, 1):
+            continue
         shares = [sum(int(s[i]) == m for i in own) / len(own) for m in {int(s[i]) for i in own}]
         entropy = -sum(p * math.log(p) for p in shares)
         loss = zero
@@ -197,7 +199,9 @@ def began_losses(z, s, y, critic):
     found = []
     for c in classes(y):
         everyone = rows_of(s, y, None, c)
-        present = sorted({int(s[i]) for i in everyone})
+        present = usable_subjects(s, y, c, 1)
+        if not present:
+            continue
         found.append(
             [
                 (

@@ -35,7 +35,7 @@ def test_penalty_equals_loops(method, mode, kind):
 
 @pytest.mark.parametrize("kind", BATCHES)
 @pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
-@pytest.mark.parametrize("score", ["mige", "tikhonov", "stein", "nu"])
+@pytest.mark.parametrize("score", ["ssge", "tikhonov", "stein", "nu"])
 def test_mige_scores_equal_loops(score, mode, kind):
     z, s, y = make_batch(kind, seed=1)
     penalty = make_penalty("mige", mode, score=score)

@@ -124,7 +124,7 @@ def test_began_separates_shifted_subjects_and_not_identical_ones():
 def test_began_with_a_diversity_of_one_or_less_does_not_discriminate(gamma):
     """The subject is part of the batch: its error never falls below a fraction of the batch's."""
     divergence, k = began_divergence(1.5, steps=200, gamma=gamma)
-    assert k.max() < 0.02
+    assert k.max() < 0.05
     assert abs(divergence) < 0.02
 
 
@@ -142,7 +142,7 @@ def test_printed_began_is_degenerate():
     """On balanced batches L_p(z|s) *is* L_p(z), for any discriminator and however different the subjects."""
     s = torch.arange(64) % 4
     z = torch.randn(64, 6) + 3 * s[:, None]
-    printed = BEGAN(6, 4, printed=True, gamma=0.5)
+    printed = BEGAN(6, 4, printed=True)
     batch = Batch(s, n_subjects=4)
     everyone, own, _ = printed._losses(z, batch, frozen=True)
     torch.testing.assert_close(own.mean(), everyone.mean())

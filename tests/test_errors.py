@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import braindecode_censor as bc
-from braindecode_censor.measures import MMD
+from braindecode_censor.measures import MMD, Adversary
+from braindecode_censor.measures.contrasts import CliquePairs
 
 Z, S, Y = torch.randn(12, 6), torch.arange(12) % 3, torch.arange(12) % 2
 
@@ -59,6 +60,18 @@ CONSTRUCTION = [
         r"ridge='N' is unknown; choose from \['M', 'M2', 'raw'\]",
     ),
     (dict(method="mige", score=bc.make_score("nu"), reg=1e-3), r"already, so its options \['reg'\] have no"),
+    (dict(method="mige", score="nu", ratio=0.9), r"option of score='nu'='ratio' is unknown"),
+    (dict(method="mige", score="nu", n_steps=0), r"n_steps=0 must be an integer of at least 1"),
+    (dict(method="pairmmd", pairs=CliquePairs(3), size=2), r"already, so \['size'\] have no effect"),
+    (
+        dict(method=Adversary(6, 4), mode="conditional", n_features=6, n_subjects=4, n_classes=2),
+        r"made with n_classes=None, but mode='conditional' needs n_classes=2",
+    ),
+    (
+        dict(method=Adversary(6, 4), mode="complementary", n_features=6),
+        r"made with n_features=6, but mode='complementary' needs n_features=3",
+    ),
+    (dict(method=MMD(), nuisance="continuous"), r"measure of a discrete nuisance, but nuisance='continuous'"),
     (dict(method="mige", subject_weights="equal"), r"subject_weights='equal' is unknown"),
 ]
 
@@ -81,7 +94,13 @@ CALLS = [
     ({}, dict(z=Z, s=S - 1), r"s holds label -1, expected labels from 0 to n - 1: encode them"),
     ({}, dict(z=Z, s=S[:, None]), r"s has shape \(12, 1\), expected \(n,\)"),
     ({}, dict(z=Z[None], s=S), r"z has shape \(1, 12, 6\), expected \(n, n_features\): use z.flatten\(1\)"),
-    ({"n_features": 4}, dict(z=Z, s=S), r"z has 6 features.*n_features=4"),
+    ({"n_features": 4}, dict(z=Z, s=S), r"z has 6 features.*n_features=4: make it with n_features=6"),
+    (
+        {},
+        dict(z=Z, s=S + 100_000),
+        r"s holds label 100002: these look like ids.*encode them.*or pass n_subjects",
+    ),
+    ({"nuisance": "continuous"}, dict(z=Z, s=S / 0.0), r"s holds NaN or infinite values"),
 ]
 
 
@@ -110,6 +129,17 @@ def test_scores():
         from braindecode_censor.lengthscales import TSNEScale
 
         TSNEScale(2)
+
+
+def test_width_of_a_continuous_nuisance():
+    penalty = bc.make_penalty("adv", n_features=6, nuisance="continuous")
+    with pytest.raises(ValueError, match="s has 2 components per trial, but the adversary n_values=1"):
+        penalty(Z, torch.randn(12, 2))
+
+
+def test_weight_of_the_loss():
+    with pytest.raises(ValueError, match="weight='heavy' must be a number"):
+        bc.CensoredLoss(torch.nn.CrossEntropyLoss(), bc.make_penalty("mmd"), weight="heavy")
 
 
 def test_unknown_attribute():

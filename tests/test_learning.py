@@ -17,7 +17,6 @@ import braindecode_censor as bc
 
 N_SUBJECTS, N_CLASSES, N_FEATURES, CHANCE = 4, 2, 8, 0.25
 WEIGHTS = {"adv": 1.0, "mige": 1.0, "mmd": 3.0, "pairmmd": 3.0, "began": 1.0}
-OPTIONS = {"mige": {"score": "nu", "reg": 1e-3}}
 
 
 def draw(n, generator):
@@ -47,7 +46,7 @@ def train(penalty, weight, steps=350, seed=0):
         z = encoder(x)
         if critic is not None:
             critic.zero_grad()
-            criterion.critic_loss(z, y, s).backward()
+            criterion.critic_loss(z, s, y).backward()
             critic.step()
         optimiser.zero_grad()
         criterion(classifier(z), y, z, s).backward()
@@ -84,7 +83,6 @@ def make(method, mode):
             n_features=N_FEATURES,
             n_subjects=N_SUBJECTS,
             n_classes=N_CLASSES,
-            **OPTIONS.get(method, {}),
         )
 
 

@@ -15,5 +15,5 @@ def test_readme_snippets_run():
         warnings.simplefilter("ignore")
         for snippet in snippets:
             exec(compile(snippet, str(README), "exec"), names)
-    assert names["clf"].leakage is not None
-    assert names["penalty"].has_critic
+    assert names["clf"].predict_proba(names["X"]).shape == (160, 2)
+    assert all(p.grad is not None for p in names["penalty"].critic_parameters())

@@ -43,8 +43,9 @@ class Adversary(Measure):
     * In complementary mode each half has its own adversary, trained on its own cross-entropy; the listing
       passes y to both, which the marginal quantity does not know.
 
-    With a continuous nuisance the adversary predicts s, and the bound is that of a Gaussian error,
-    :math:`\frac12\log(\mathrm{Var}\,s/\mathrm{MSE})`, added over the components of s.
+    With a continuous nuisance the adversary predicts s, and the value is
+    :math:`\frac12\log(\mathrm{Var}\,s/\mathrm{MSE})`, added over the components of s: the information that a Gaussian
+    s with independent components would give away. For other distributions it orders codes but is no bound.
 
     References
     ----------
@@ -91,11 +92,12 @@ class Adversary(Measure):
             gain = 0.5 * (spread.log() - error.clamp_min(1e-12).log()).sum(-1)
             return mean_over_strata(gain, usable, self.reduction)
         loss, strata = self._cross_entropies(z, batch, frozen=True)
-        if self.reduction == "sum" and batch.y is None:
-            return (_label_entropy(batch, z.dtype)[0] - loss).sum()
+        _, cells = cell_rows(batch, z.dtype)
         counts = strata.sum(-1)
-        gain = _label_entropy(batch, z.dtype) - (strata @ loss) / counts.clamp_min(1)
-        return mean_over_strata(gain, counts > 0, self.reduction)
+        gain = _label_entropy(cells) - (strata @ loss) / counts.clamp_min(1)
+        if self.reduction == "sum" and batch.y is None:
+            gain = gain * counts  # the marginal listing adds over trials
+        return mean_over_strata(gain, self.usable_strata(cells), self.reduction)
 
     def critic_loss(self, z, batch):
         """Return the adversary's cross-entropy, averaged over classes as in the penalty.
@@ -133,15 +135,23 @@ class Adversary(Measure):
     def _squared_errors(self, z, batch, frozen=False):
         """Mean squared error and variance of s per stratum, each (n_strata, p), and which strata count."""
         s = batch.s.reshape(len(batch.s), -1).to(z.dtype)
-        s = (s - s.mean(0)) / s.std(0, correction=0).clamp_min(1e-12)
+        n_values = self.critic.layers[-1].out_features
+        if s.shape[1] != n_values:
+            raise ValueError(
+                f"s has {s.shape[1]} components per trial, but the adversary n_values={n_values}."
+            )
+        centred = s - s.mean(0)
+        deviation = centred.std(0, correction=0)
+        varies = deviation > 1e-5 * s.abs().amax(0)  # else what is left of a constant is rounding
+        s = torch.where(varies, centred / torch.where(varies, deviation, torch.ones_like(deviation)), 0.0)
         if batch.y is None:
             strata = torch.ones_like(s[:, 0])[None]
         else:
             strata = one_hot_rows(batch.y, batch.n_classes, z.dtype)
         counts = strata.sum(-1)
         share = strata / counts.clamp_min(1)[:, None]
-        spread = share @ s**2 - (share @ s) ** 2
-        usable = (counts > 2) & (spread > 1e-8).all(-1)
+        spread = share @ (s - strata.T @ (share @ s)) ** 2
+        usable = (counts > 2) & (spread > 1e-5).all(-1)
         error = share @ (self._predict(z, batch, frozen) - s) ** 2
         neutral = torch.ones_like(
             error
@@ -151,6 +161,25 @@ class Adversary(Measure):
             torch.where(usable[:, None], spread, neutral),
             usable,
         )
+
+    def usable(self, batch):
+        """Tell whether any stratum can be judged.
+
+        Parameters
+        ----------
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        usable : Tensor of shape (), bool
+            False for a batch on which the measure is zero.
+        """
+        if batch.continuous:
+            probe = torch.zeros(len(batch.s), self.n_features, device=batch.s.device)
+            probe = probe.to(self.critic.layers[0].weight.dtype)
+            return self._squared_errors(probe, batch, frozen=True)[2].any()
+        return super().usable(batch)
 
     @torch.no_grad()
     def diagnostics(self, z, batch):
@@ -174,9 +203,8 @@ class Adversary(Measure):
         return {"subject_accuracy": (named == batch.s).to(z.dtype).mean()}
 
 
-def _label_entropy(batch, dtype):
+def _label_entropy(cells):
     """Entropy of the subject labels within each stratum, shape (n_strata,)."""
-    _, cells = cell_rows(batch, dtype)
     counts = cells.sum(-1)
     p = counts / counts.sum(-1, keepdim=True).clamp_min(1)
     return -torch.xlogy(p, p).sum(-1)

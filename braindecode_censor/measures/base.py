@@ -153,10 +153,23 @@ class Measure(nn.Module):
         usable : Tensor of shape (), bool
             False for a batch on which the measure is zero for lack of trials.
         """
-        if batch.continuous:
-            return torch.full((), batch.s.shape[0] > 2)
         _, cells = cell_rows(batch, torch.float32)
-        return ((cells.sum(-1) >= self.min_trials).sum(-1) >= 2).any()
+        return self.usable_strata(cells).any()
+
+    def usable_strata(self, cells):
+        """Tell which strata have two subjects with enough trials; one subject alone says nothing.
+
+        Parameters
+        ----------
+        cells : Tensor of shape (n_strata, n_subjects, n)
+            Indicator rows, from :func:`~braindecode_censor.weights.cell_rows`.
+
+        Returns
+        -------
+        usable : Tensor of shape (n_strata,), bool
+            Which strata count.
+        """
+        return (cells.sum(-1) >= self.min_trials).sum(-1) >= 2
 
 
 def mean_over_strata(value, usable, reduction):

@@ -26,11 +26,11 @@ class BEGAN(Measure):
         Width of z and number of subjects.
     n_classes : int, optional
         Number of classes; the discriminator is then also told y.
-    gamma : float
-        Diversity: the ratio of the subject's error to everybody's that k steers to. Must exceed one to
-        discriminate at all; see the notes.
-    beta : float
-        Step of the control k.
+    gamma : float, optional
+        Diversity: the ratio of the subject's error to everybody's that k steers to; 1.5 by default, 0.5 in the
+        printed form. Must exceed one to discriminate at all; see the notes.
+    beta : float, optional
+        Step of the control k; 0.01 by default, 0.001 in the printed form.
     hidden : int
         Width of the hidden layers; the bottleneck has a quarter of the width of z.
     standardise : bool
@@ -51,7 +51,7 @@ class BEGAN(Measure):
     * A subject is part of the batch it is compared with, so its error is hardly ever below a fraction of the
       batch's. With :math:`\gamma\le1`, as in image generation, k therefore stays at zero, the discriminator never
       discriminates, and what is left is an autoencoder's error (measured: the same with shuffled subjects).
-      Default: 1.5, and a step of 0.01 so that k arrives within a few hundred steps.
+      Hence 1.5, and a step of 0.01 so that k arrives within a few hundred steps.
     * The error is homogeneous in z, so without standardisation the encoder wins by shrinking z.
     * The error is the mean over columns, so that `beta` means the same for every width.
     * Revealing minimises :math:`\mathcal L(\{z_i\};m)-\mathcal L(S_m;m)`; the listing multiplies the second term by k,
@@ -72,15 +72,16 @@ class BEGAN(Measure):
         n_subjects=None,
         n_classes=None,
         *,
-        gamma=1.5,
-        beta=1e-2,
+        gamma=None,
+        beta=None,
         hidden=128,
         standardise=True,
         printed=False,
         **options,
     ):
         super().__init__(n_features, n_subjects, n_classes, **{"min_trials": 1, **options})
-        self.gamma, self.beta = check_positive("gamma", gamma), check_positive("beta", beta)
+        self.gamma = check_positive("gamma", (0.5 if printed else 1.5) if gamma is None else gamma)
+        self.beta = check_positive("beta", (1e-3 if printed else 1e-2) if beta is None else beta)
         self.printed = printed
         self.standardise = standardise and not printed
         hidden = check_size("hidden", hidden)
@@ -94,7 +95,9 @@ class BEGAN(Measure):
         """Error of every trial as its own subject (n,), or as each subject (n, n_subjects)."""
         if self.standardise:
             centre, spread = z.detach().mean(0), z.detach().std(0, correction=0)
-            z = (z - centre) / spread.clamp_min(1e-6)
+            # a dead column has no scale of its own: left out, lest a tiny divisor give it all the gradient
+            alive = spread > 1e-4 * spread.mean().clamp_min(1e-6)
+            z = torch.where(alive, (z - centre) / torch.where(alive, spread, torch.ones_like(spread)), 0.0)
         if self.printed:
             error = (z - self.critic(z, frozen=frozen)).abs().mean(-1)
             return error[:, None].expand(-1, batch.n_subjects) if everyone else error
@@ -114,7 +117,7 @@ class BEGAN(Measure):
     def _average(self, value, usable):
         """Mean over the subjects of each stratum, then over strata."""
         per_stratum = (value * usable).sum(-1) / usable.sum(-1).clamp_min(1)
-        return mean_over_strata(per_stratum, usable.any(-1), self.reduction)
+        return mean_over_strata(per_stratum, usable.sum(-1) >= 2, self.reduction)
 
     def censor(self, z, batch):
         """Return the encoder's loss.

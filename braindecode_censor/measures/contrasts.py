@@ -209,6 +209,8 @@ def make_contrast(pairs, fraction=None, size=None):
     given = {"fraction": fraction, "size": size}
     options = {name: value for name, value in given.items() if value is not None}
     if hasattr(pairs, "select"):
+        if options:
+            raise ValueError(f"pairs is an object already, so {sorted(options)} have no effect.")
         return pairs
     kind = CONTRASTS[check_choice("pairs", pairs, CONTRASTS)]
     allowed = {"bernoulli": {"fraction"}, "clique": {"size"}}.get(pairs, set())

@@ -25,7 +25,7 @@ class MIGE(Measure):
     n_features, n_subjects, n_classes : int, optional
         Sizes; see :class:`~braindecode_censor.measures.base.Measure`. This measure needs none.
     score : {"ssge", "mige", "stein", "tikhonov", "nu"} or object
-        Score estimator.
+        Score estimator. "mige" is SSGE with the MIGE paper's threshold of 0.99.
     subject_weights : {"frequency", "uniform"}
         :math:`w_m=n_m/N`, which belongs to the mixture the batch is, or the listing's 1/M. They agree on
         subject-balanced batches.
@@ -40,7 +40,9 @@ class MIGE(Measure):
     reduction : {"mean", "sum"}
         "sum" adds over classes.
     min_trials : int
-        Trials a subject needs (within a stratum) to count; scores of 8 trials and fewer are rough.
+        Trials a subject needs (within a stratum) to count. The hard minimum is the default so that small data
+        can be censored at all, but scores fitted to fewer than 8 to 16 trials are mostly a force that shrinks
+        z: watch the diagnostic ``scale_force``, and prefer batches with more trials of fewer subjects.
     **score_keywords
         Further options of the estimator (`reg`, `kernel`, `lengthscale`, `ratio`, ...).
 
@@ -52,7 +54,7 @@ class MIGE(Measure):
       the mutual information.
     * The conditional listing divides by :math:`|S_c|` on top of the mean; here classes are averaged.
     * Subjects below `min_trials` are skipped and the weights of the others renormalised: weights that do not
-      sum to one leave a spurious multiple of :math:`\nabla H(z)`.
+      sum to one leave a spurious multiple of :math:`\nabla H(z)`. Their trials still count in the batch's own term.
     * **The value is not the mutual information**; only the gradient has a meaning.
 
     With a continuous nuisance the inner score is that of the pair (z, s), as in the MIGE paper:
@@ -70,7 +72,7 @@ class MIGE(Measure):
         n_subjects=None,
         n_classes=None,
         *,
-        score="ssge",
+        score="mige",
         subject_weights="frequency",
         calibrate=False,
         score_options=None,
@@ -213,5 +215,5 @@ def _with_nuisance(z, s):
     """Append s, scaled to the total variance of z."""
     s = s.reshape(len(s), -1).to(z.dtype)
     s = s - s.mean(0)
-    scale = z.var(0).sum().sqrt() / s.var(0).sum().sqrt().clamp_min(1e-12)
+    scale = z.var(0, correction=0).sum().sqrt() / s.var(0, correction=0).sum().sqrt().clamp_min(1e-12)
     return torch.cat([z, s * scale], dim=1)

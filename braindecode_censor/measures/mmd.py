@@ -48,8 +48,8 @@ class MMD(Measure):
     small matrix products of the rows, so the cost hardly depends on the number of subjects.
 
     With a continuous nuisance, the row of trial i is a Gaussian neighbourhood of :math:`s_i` in the values of s
-    (median length scale): "the code of people like this one" against everybody's. This is HSIC with the
-    kernel on s normalised by row, and has mean zero under independence.
+    (median length scale, the trial itself left out): "the code of people like this one" against everybody's.
+    This is HSIC with the kernel on s normalised by row, and has mean zero under independence.
 
     References
     ----------
@@ -121,9 +121,8 @@ class MMD(Measure):
     def _gram_weights(self, batch, dtype):
         """Return A (n, n), the weight of every kernel value in the penalty."""
         if batch.continuous:
-            rows, pairs = self._neighbourhoods(batch, dtype)
-        else:
-            rows, pairs = self._subjects(batch, dtype)
+            return self._neighbourhood_weights(batch, dtype)
+        rows, pairs = self._subjects(batch, dtype)
         # value = sum over (a, b) of pairs[a, b] * (S_aa + S_bb - 2 S_ab) = sum of coefficients * S
         coefficients = torch.diag_embed(pairs.sum(-1) + pairs.sum(-2)) - pairs - pairs.transpose(-1, -2)
         mass = rows.sum(-1)
@@ -134,7 +133,7 @@ class MMD(Measure):
         # A row of a single trial has no pairs: its norm is zero up to rounding, and no contrast uses it.
         norms = (norms - overlap).clamp_min(1e-12)
         scaled = torch.where(coefficients == 0, torch.zeros_like(norms), coefficients / norms)
-        weights = (rows.transpose(-1, -2) @ (scaled @ rows)).sum(0)
+        weights = rows.flatten(0, 1).T @ (scaled @ rows).flatten(0, 1)
         diagonal = torch.zeros_like(weights[0])
         if self.self_pairs:
             across = scaled - torch.diag_embed(torch.diagonal(scaled, dim1=-2, dim2=-1))
@@ -152,24 +151,57 @@ class MMD(Measure):
             pairs = pairs / n_pairs.clamp_min(1) / (n_pairs > 0).sum().clamp_min(1)
         return torch.cat([strata[:, None], cells], dim=1), pairs
 
+    def _neighbourhood_weights(self, batch, dtype):
+        """Return A (n, n) for a continuous nuisance: each trial's neighbours in s against its stratum."""
+        same, near, share = self._neighbourhoods(batch, dtype)
+
+        def mean(a, b):
+            # the weights of sum over j of share_j S(a_j, b_j), with the pairs of a trial with itself left out
+            norm = a.sum(-1) * b.sum(-1) - (a * b).sum(-1)
+            return a.T @ ((share / norm.clamp_min(1e-12))[:, None] * b)
+
+        across = mean(same, near)
+        weights = mean(same, same) + mean(near, near) - across - across.T
+        return weights - torch.diag(torch.diagonal(weights))
+
     def _neighbourhoods(self, batch, dtype):
-        """Rows (n, 2, n): the stratum of each trial, and its neighbours in s; one comparison each."""
+        """Rows (n, n) of each trial's stratum and of its neighbours, and each trial's weight (n,)."""
         s = batch.s.reshape(len(batch.s), -1).to(dtype)
         d2 = squared_distances(s)
-        if batch.y is None:
-            same = torch.ones_like(d2)
-            share = torch.full_like(d2[0], 1 / len(s))
-        else:
+        strata = torch.ones_like(d2[:1])
+        if batch.y is not None:
             strata = one_hot_rows(batch.y, batch.n_classes, dtype)
-            same = strata.T @ strata
-            share = 1 / same.sum(-1) / (strata.sum(-1) > 0).sum()
-        near = torch.exp(-0.5 * make_lengthscale("median").precision(d2) * d2) * same
+        same = strata.T @ strata
+        exponent = -0.5 * make_lengthscale("median").precision(d2) * d2
+        others = same * (1 - torch.eye(len(s), dtype=dtype, device=s.device))
+        # relative to the nearest neighbour, so that an outlier's weights do not all vanish
+        nearest = torch.where(others > 0, exponent, -torch.inf).amax(-1, keepdim=True)
+        nearest = torch.where(torch.isfinite(nearest), nearest, 0.0)
+        near = torch.exp(torch.where(others > 0, exponent - nearest, 0.0)) * others
+        # a neighbourhood of one trial has no pairs, and one of hardly more loses all digits
+        usable = near.sum(-1) ** 2 > 1.5 * (near**2).sum(-1)
         if self.reduction == "sum":
-            share = torch.ones_like(share)
-        share = share * (same.sum(-1) > 2)
-        pairs = torch.zeros(len(s), 2, 2, dtype=dtype, device=s.device)
-        pairs[:, 0, 1] = share
-        return torch.stack([same, near], dim=1), pairs
+            return same, near, usable.to(dtype)
+        counts = strata @ usable.to(dtype)
+        share = strata.T @ (1 / counts.clamp_min(1)) / (counts > 0).sum().clamp_min(1)
+        return same, near, share * usable
+
+    def usable(self, batch):
+        """Tell whether any stratum can be judged.
+
+        Parameters
+        ----------
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        usable : Tensor of shape (), bool
+            False for a batch on which the measure is zero.
+        """
+        if batch.continuous:
+            return (self._neighbourhoods(batch, torch.float64)[2] > 0).any()
+        return super().usable(batch)
 
 
 class PairMMD(MMD):

@@ -1,6 +1,7 @@
 """Kernel estimators of the score, the gradient of a log density, from samples."""
 
 from functools import partial
+from inspect import signature
 
 from braindecode_censor._check import check_choice
 from braindecode_censor.scores.base import ScoreEstimator
@@ -52,4 +53,6 @@ def make_score(score="ssge", **options):
     make = SCORES[check_choice("score", score, SCORES)]
     if score in ("ssge", "mige") and options.get("reg") is not None:
         raise ValueError(f"reg has no meaning for score={score!r}: set ratio= or n_eigen=.")
+    for name in options:
+        check_choice(f"option of score={score!r}", name, signature(make).parameters)
     return make(**{name: value for name, value in options.items() if value is not None})

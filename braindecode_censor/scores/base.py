@@ -4,7 +4,6 @@ import torch
 
 from braindecode_censor.kernels import make_kernel, squared_distances
 from braindecode_censor.lengthscales import make_lengthscale
-from braindecode_censor.weights import group_sizes
 
 __all__ = ["ScoreEstimator"]
 
@@ -55,14 +54,14 @@ class ScoreEstimator:
             The fitted estimator.
         """
         x = x.detach()
-        # Scores do not change under translation, and products lose fewer digits near the origin.
-        self._centre = x.mean(0, keepdim=True)
-        self._x = x - self._centre
         self._same = same
+        mask = torch.ones_like(x[:, :1] @ x[:, :1].T) if same is None else same.to(x.dtype)
+        self._n = mask.sum(-1, keepdim=True).clamp_min(1)
+        # Scores do not change under translation, and products lose fewer digits near the origin; every group
+        # has its own, for groups may lie far apart.
+        self._centre = mask @ x / self._n
+        self._x = x - self._centre
         self._d2 = squared_distances(self._x)
-        mask = torch.ones_like(self._d2) if same is None else same.to(x.dtype)
-        counts = mask.sum(-1) if same is None else group_sizes(same).to(x.dtype)
-        self._n = counts.clamp_min(1)[:, None]
         precision = self.lengthscale.precision(self._d2, same)
         self._apply, divergence, self._dense = self.kernel.operator(
             self._x, self._x, self._d2, precision, mask
@@ -106,7 +105,7 @@ class ScoreEstimator:
         """
         if self._same is not None:
             raise ValueError("a score fitted with same= holds one score per group: use at_samples().")
-        query = query.detach() - self._centre
+        query = query.detach() - self._centre[:1]
         d2 = squared_distances(query, self._x)
         precision = self.lengthscale.cross_precision(self._d2, d2)
         apply, divergence, _ = self.kernel.operator(query, self._x, d2, precision, torch.ones_like(d2))

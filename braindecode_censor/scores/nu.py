@@ -4,7 +4,7 @@ from math import floor, sqrt
 
 import torch
 
-from braindecode_censor._check import check_positive
+from braindecode_censor._check import check_positive, check_size
 from braindecode_censor.scores.base import ScoreEstimator
 
 __all__ = ["NuMethod"]
@@ -45,7 +45,7 @@ class NuMethod(ScoreEstimator):
         super().__init__(kernel, lengthscale)
         self.reg = check_positive("reg", reg)
         self.nu = check_positive("nu", nu)
-        self.n_steps = floor(1 / sqrt(self.reg)) + 1 if n_steps is None else n_steps
+        self.n_steps = floor(1 / sqrt(self.reg)) + 1 if n_steps is None else check_size("n_steps", n_steps)
 
     def _coefficients(self, t):
         nu = self.nu

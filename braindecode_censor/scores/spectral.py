@@ -17,8 +17,9 @@ class SSGE(ScoreEstimator):
 
     Parameters
     ----------
-    ratio : float
-        Keep eigenvalues, largest first, while their sum stays below this share of all (at least one).
+    ratio : float, optional
+        Keep eigenvalues, largest first, while their sum stays below this share of all (at least one). By
+        default 0.95 for samples of up to 64 points and 0.99 for larger ones.
     kernel : {"rbf", "imq"} or object
         Diagonal kernel.
     lengthscale : {"median", "tsne"}, float or object
@@ -33,18 +34,19 @@ class SSGE(ScoreEstimator):
     costs digits, hence float64 inside whatever the input. Where the first eigenvalue exceeds `ratio` alone,
     implementations that slice with ``[-0:]`` keep *all* eigenvectors and blow up; here one is kept.
 
-    ``torch.linalg.eigh`` checks its error code, the only wait for the device in this package.
+    ``torch.linalg.eigh`` checks its error code, so this estimator waits for the device once per fit; the others do
+    not.
 
     References
     ----------
     Shi, Sun and Zhu (2018), A spectral approach to gradient estimation for implicit distributions.
     """
 
-    def __init__(self, ratio=0.95, kernel="rbf", lengthscale="median", n_eigen=None):
+    def __init__(self, ratio=None, kernel="rbf", lengthscale="median", n_eigen=None):
         super().__init__(kernel, lengthscale)
         if not self.kernel.is_diagonal:
             raise ValueError(f"score='ssge' needs a diagonal kernel ('rbf' or 'imq'), got kernel={kernel!r}.")
-        self.ratio = check_fraction("ratio", ratio)
+        self.ratio = None if ratio is None else check_fraction("ratio", ratio)
         self.n_eigen = None if n_eigen is None else check_size("n_eigen", n_eigen)
 
     def _solve(self):
@@ -58,7 +60,8 @@ class SSGE(ScoreEstimator):
         # eigenvectors of one group all lie in [2g - 0.5, 2g + 1.5]; samples in no group in g = -1
         vector_group = ((shifted + 0.5) / 2).floor()
         values = (vectors * (gram @ vectors)).sum(0)  # Rayleigh quotients: free of the shift's rounding
-        inverse = torch.where(self._kept(values, vector_group), 1 / values.clamp_min(1e-300), 0.0)
+        kept = self._kept(values, vector_group)
+        inverse = torch.where(kept, 1 / values.clamp_min(1e-300), 0.0)
         projected = vectors.T @ self._h.double()
         self._in_sample = (-vectors @ (inverse[:, None] * projected)).to(self._h.dtype)
         # c with score(x) = K_xX c; 1/n because values are those of K/n
@@ -75,7 +78,8 @@ class SSGE(ScoreEstimator):
             kept = rank < self.n_eigen
         else:
             share = (larger * values).sum(-1) / (peers * values).sum(-1).clamp_min(1e-300)
-            kept = (share < self.ratio) | (rank == 0)
+            ratio = self.ratio or torch.where(peers.sum(-1) > 64, 0.99, 0.95).to(values.dtype)
+            kept = (share < ratio) | (rank == 0)
         return kept & (group >= 0) & (values > 0)
 
     def _extend(self, apply, zeta, context):
