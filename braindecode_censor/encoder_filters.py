@@ -138,7 +138,6 @@ def mix_and_filter(x, mixing, weight, offset, padding):
     depth = mixing.shape[0] // weight.shape[0]
     mixed = torch.bmm(x.mT, mixing.T.expand(x.shape[0], -1, -1)).mT
     if prefers_channels_last(x):
-        weight = weight.repeat_interleave(depth, 0)
         return DepthwiseFilter.apply(mixed.unsqueeze(2), weight, offset, padding)
     groups = mixed.unflatten(1, (-1, depth)).transpose(0, 1)
     y = toeplitz_filter(groups.flatten(1, 2), weight, padding)
@@ -183,8 +182,8 @@ class DepthwiseFilter(torch.autograd.Function):
             Keeps what the backward pass needs.
         s : Tensor of shape (n_trials, n_signals, 1, n_times)
             Signals.
-        weight : Tensor of shape (n_signals, kernel_length)
-            Filters.
+        weight : Tensor of shape (n_filters, kernel_length)
+            Filters; each serves ``n_signals / n_filters`` neighbouring signals.
         offset : Tensor of shape (n_signals,) or None
             Added constants, if any.
         padding : int
@@ -218,17 +217,21 @@ class DepthwiseFilter(torch.autograd.Function):
         s, weight = ctx.saved_tensors
         taps = weight.shape[1]
         grad_s = _depthwise(grad, weight.flip(1), None, taps - 1 - ctx.padding)
-        grad_weight = cross_correlation(grad.squeeze(2), s.squeeze(2), -ctx.padding, taps)
+        grad_weight = cross_correlation(grad.squeeze(2), s.squeeze(2), -ctx.padding, weight.shape)
         grad_offset = grad.sum((0, 2, 3)) if ctx.needs_input_grad[2] else None
         return grad_s, grad_weight, grad_offset, None
 
 
 def _depthwise(s, weight, bias, padding):
-    return F.conv2d(s, weight[:, None, None], bias, padding=(0, padding), groups=weight.shape[0])
+    n_signals = s.shape[1]
+    weight = weight.repeat_interleave(n_signals // weight.shape[0], 0)[:, None, None]
+    return F.conv2d(s, weight, bias, padding=(0, padding), groups=n_signals)
 
 
-def cross_correlation(g, s, first_lag, n_lags):
-    """Sum over trials of the cross-correlation, ``r[i, j] = Σ_{n,t} g[n, i, t] s[n, i, t + first_lag + j]``.
+def cross_correlation(g, s, first_lag, shape):
+    """Cross-correlation, summed over trials and neighbouring signals.
+
+    ``r[i, j] = Σ g[n, id, t] s[n, id, t + first_lag + j]``, the sum running over trials, ``d`` and ``t``.
 
     Parameters
     ----------
@@ -238,18 +241,20 @@ def cross_correlation(g, s, first_lag, n_lags):
         The other.
     first_lag : int
         First lag, zero or negative.
-    n_lags : int
-        Number of lags.
+    shape : (int, int)
+        Groups of neighbouring signals, and lags.
 
     Returns
     -------
-    Tensor of shape (n_signals, n_lags)
+    Tensor of shape ``shape``
         Correlations.
     """
+    n_groups, n_lags = shape
     reach = max(-first_lag, first_lag + n_lags - 1)  # a circle this much longer than both hides no overlap
     n_fft = fast_length(max(g.shape[-1] + reach, s.shape[-1] + reach, n_lags))
     product = torch.fft.rfft(g, n_fft).conj() * torch.fft.rfft(s, n_fft)
-    return torch.fft.irfft(product.sum(0), n_fft).roll(-first_lag, -1)[:, :n_lags]
+    groups = product.sum(0).unflatten(0, (n_groups, -1)).sum(1)
+    return torch.fft.irfft(groups, n_fft).roll(-first_lag, -1)[:, :n_lags]
 
 
 def toeplitz_filter(s, weight, padding, block=64):

@@ -86,7 +86,7 @@ def batch_covariance(moments, count):
     covariance : Tensor of shape (K, K)
         ``R / n − m mᵀ / n²`` in double precision; the batch variance is ``wᵀ covariance w``.
     """
-    total = moments.sum(0, dtype=wide_dtype(moments)) / count
+    total = moments.sum(0).to(wide_dtype(moments)) / count
     mean = total[:, 0]
     return mean, total[:, 1:] - mean.unsqueeze(1) * mean
 

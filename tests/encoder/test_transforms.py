@@ -96,9 +96,9 @@ def test_compiled_model_equals_stock(backend, training):
 
 @pytest.mark.parametrize("taps, padding, n_times", [(5, 2, 9), (4, 2, 7), (1, 0, 6), (9, 4, 3)])
 def test_depthwise_filter_has_right_first_and_second_derivatives(taps, padding, n_times):
-    s = torch.randn(2, 3, 1, n_times, dtype=torch.float64, requires_grad=True)
+    s = torch.randn(2, 6, 1, n_times, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(3, taps, dtype=torch.float64, requires_grad=True)
-    offset = torch.randn(3, dtype=torch.float64, requires_grad=True)
+    offset = torch.randn(6, dtype=torch.float64, requires_grad=True)
     apply = DepthwiseFilter.apply
     torch.autograd.gradcheck(lambda *tensors: apply(*tensors, padding), (s, weight, offset))
     torch.autograd.gradgradcheck(lambda *tensors: apply(*tensors, padding), (s, weight, offset))
