@@ -9,8 +9,9 @@ from braindecode_censor.autotransfer.grid import BASELINE, METHODS, QUICK, Setti
 
 __all__ = ["PARADIGM_FOLDERS", "pipeline_texts", "pipelines_folder", "write_pipelines"]
 
-#: Folder -> paradigm as MOABB knows it after ``braindecode_censor.register()``.
-PARADIGM_FOLDERS = ("ERP", "ErrorPotentials", "FacesHouses", "EMGGestures")
+#: One folder per paradigm. The first two are MOABB's own; MOABB knows the others after
+#: ``braindecode_censor.register()``.
+PARADIGM_FOLDERS = ("P300", "MotorImagery", "ERP", "ErrorPotentials", "FacesHouses", "EMGGestures")
 _MODES = ("marginal", "conditional", "complementary")
 _PAPER = "Smedemark-Margulies et al. (2022), AutoTransfer, https://arxiv.org/abs/2112.09796"
 _CITATIONS = {
