@@ -193,9 +193,23 @@ class AutoTransfer:
             return search(self, progress)
         jobs = plan.search_jobs(self.preset.grid, self.recording, self.seeds[0])
         records = self._run_jobs(jobs, "search", progress)
-        return self._best(records)
+        return self.keep_best(records)
 
-    def _best(self, records, write=True):
+    def keep_best(self, records, write=True):
+        """Return the best settings of each method.
+
+        Parameters
+        ----------
+        records : dict of Job to dict
+            Trainings of the search.
+        write : bool
+            Whether to write them to ``search.csv``.
+
+        Returns
+        -------
+        settings : list of Setting
+            At most ``top`` of each method.
+        """
         frame = _frame(records)
         if write:
             write_csv(self.out / "search.csv", frame)
@@ -226,7 +240,7 @@ class AutoTransfer:
         for test in self.recording.roster:
             searching = [plan.Job(setting, self.seeds[0], test) for setting in self.preset.grid]
             records = self._run_jobs(searching, f"nested search without {test}", progress)
-            jobs = plan.nested_jobs(self._best(records, write=False), self.recording, self.seeds, test)
+            jobs = plan.nested_jobs(self.keep_best(records, write=False), self.recording, self.seeds, test)
             frames.append(_frame(self._run_jobs(jobs, f"nested folds without {test}", progress)))
         return pd.concat(frames, ignore_index=True)
 
