@@ -138,10 +138,10 @@ class FastEEGNet(EEGNet):
             x = x.squeeze(-1)
         if x.ndim != 3 or not self._can_reorder():
             return super().forward(x)
-        h = self.pool_1(self.elu_1(self._first_block(x, moments)))
+        h = self.pool_1(_activate(self.elu_1, self._first_block(x, moments)))
         # A random mask is drawn in memory order: in stock order, that is, the masks agree.
         h = self._separable_block(self.drop_1(h.contiguous()))
-        h = self.pool_2(self.elu_2(self.bnorm_2(h)))
+        h = self.pool_2(_activate(self.elu_2, self.bnorm_2(h)))
         return self.final_layer(self.drop_2(h.contiguous()))
 
     def _can_reorder(self):
@@ -242,6 +242,15 @@ class MaxNorm(nn.Module):
         norm = torch.linalg.vector_norm(weight.flatten(1), dim=1)
         factor = torch.where(norm > self.max_norm, self.max_norm / (norm + 1e-7), 1.0)
         return weight * factor.view(-1, *[1] * (weight.ndim - 1))
+
+
+def _activate(layer, h):
+    """Output of an activation layer, in place of its input where the layer is a plain ELU."""
+    # Batch norm keeps its input for the backward pass, not its output. ELU in place keeps its output, from which
+    # the gradient needs no second exponential.
+    if type(layer) is nn.ELU and not (layer._forward_hooks or layer._forward_pre_hooks):
+        return F.elu(h, layer.alpha, inplace=True)
+    return layer(h)
 
 
 def _update_running(norm, mean, unbiased_var):
