@@ -1,7 +1,7 @@
 """The trainings to be done, and doing them: here, in processes, or on a Dask cluster."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import joblib
 import numpy as np
@@ -124,9 +124,9 @@ class Backend:
     jobs: int = 1
     name: str = "local"
     scheduler: str | None = None
-    _client: object = field(default=None, repr=False)
 
     def __post_init__(self):
+        self._client = None
         check_size("jobs", self.jobs)
         check_choice("backend", self.name, ["local", "dask"])
         if self.name == "dask" and not self.scheduler:
