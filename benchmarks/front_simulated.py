@@ -1,10 +1,11 @@
 """Does censoring remove the subject and keep the task? Every method and mode against training without.
 
-For every seed other subjects are simulated. They differ mostly in the power of their background activity, which
-is a fingerprint and says nothing about the class, and a little in everything else. One is held out for the
-test; the others train on their first 80 trials (one of them validates), and fresh probes look for the subject in
-the latent code of their remaining 60 trials. Leakage is balanced accuracy of the subject over chance, averaged
-over the two probes, in the view that the mode censors: marginal, within class, or the first half of the code.
+For every seed other subjects are simulated. They differ in a response that both classes share and in the power
+of their background activity, which say who somebody is and nothing about the class, and a little in everything
+else. One is held out for the test; the others train on their first 80 trials (one of them validates), and fresh
+probes look for the subject in the latent code of their remaining 60 trials. Leakage is balanced accuracy of the
+subject over chance, averaged over the two probes, in the view that the mode censors: marginal, within class, or
+the first half of the code.
 Differences are paired by seed; intervals are 95 % t-intervals over seeds.
 
     python benchmarks/front_simulated.py --csv rows.csv       # resumes when interrupted
@@ -36,7 +37,7 @@ METHODS = {
     "pairmmd": {"weight": 5.0},
     "began": {"weight": 0.2},
 }
-EFFECTS = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 2.0}
+EFFECTS = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 6.0}
 TRAINING = {"batch_size": 32, "lr": 1e-2}
 
 

@@ -133,7 +133,7 @@ class ProtocolClassifier(EEGClassifier):
         trials : Trials
             Standardised, on the device.
         """
-        if isinstance(X, (Trials, Subset)):
+        if isinstance(X.dataset if isinstance(X, Subset) else X, Trials):
             return X
         signals, _ = read_signals(X)
         expected = tuple(self.signal_args_[name] for name in ("n_chans", "n_times"))

@@ -1,10 +1,13 @@
 """Does the estimator follow scikit-learn's rules and the paper's protocol, for any shape of data?"""
 
+import pickle
+
 import mne
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from braindecode.datasets import create_from_X_y
 from front.simulated import IDS, METHODS_AND_MODES, simulate
 from sklearn import config_context
 from sklearn.base import clone
@@ -219,6 +222,23 @@ def test_epochs_carry_their_subjects(data, quick):
     clf = CensoredEEGClassifier(**quick).fit(epochs, y)
     assert clf.valid_subject_ == 1
     np.testing.assert_allclose(clf.predict_proba(epochs), _fit(data, quick).predict_proba(x), atol=1e-3)
+
+
+def test_braindecode_datasets_carry_subjects_and_targets(data, quick):
+    x, y, subjects = data
+    dataset = create_from_X_y(x, y, drop_last_window=False, sfreq=96)
+    dataset.set_description({"subject": subjects.tolist()})
+    clf = CensoredEEGClassifier(**quick).fit(dataset)
+    assert clf.valid_subject_ == 1
+    reference = _fit(data, quick).predict_proba(x)
+    np.testing.assert_allclose(clf.predict_proba(dataset), reference, atol=1e-3)
+    part = torch.utils.data.Subset(dataset, range(40, 60))
+    np.testing.assert_allclose(clf.predict_proba(part), reference[40:60], atol=1e-3)
+
+
+def test_an_unfitted_estimator_travels_to_other_processes(quick):
+    clf = CensoredEEGClassifier(penalty="adv", weight=0.3, **quick)
+    assert pickle.loads(pickle.dumps(clf)).get_params(deep=False) == clf.get_params(deep=False)
 
 
 def test_tensors_lists_and_integers(data, quick):
