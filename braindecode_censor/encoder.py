@@ -141,7 +141,7 @@ class FastEEGNet(EEGNet):
         h = self.pool_1(_activate(self.elu_1, self._first_block(x, moments)))
         # A random mask is drawn in memory order: in stock order, that is, the masks agree.
         h = self._separable_block(self.drop_1(h.contiguous()))
-        h = self.pool_2(_activate(self.elu_2, self.bnorm_2(h)))
+        h = self.pool_2(self.elu_2(self.bnorm_2(h)))
         return self.final_layer(self.drop_2(h.contiguous()))
 
     def _can_reorder(self):

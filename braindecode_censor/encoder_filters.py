@@ -32,7 +32,7 @@ def normalised_filters(weight, norm, mean, covariance, differentiable):
     bias = norm.bias
     gamma = weight.new_ones(len(weight)) if norm.weight is None else norm.weight
     if is_eager() and not differentiable:
-        return NormalisedFilters.apply(weight, gamma, bias, mean, covariance, norm.eps)
+        return _NormalisedFilters.apply(weight, gamma, bias, mean, covariance, norm.eps)
     wide = weight.to(mean.dtype)
     filter_var = ((wide @ covariance) * wide).sum(-1)
     scale = (filter_var + norm.eps).rsqrt().to(weight.dtype) * gamma
@@ -41,7 +41,7 @@ def normalised_filters(weight, norm, mean, covariance, differentiable):
     return scale.unsqueeze(1) * weight, scale, (wide @ mean).to(weight.dtype), filter_var.to(weight.dtype)
 
 
-class NormalisedFilters(torch.autograd.Function):
+class _NormalisedFilters(torch.autograd.Function):
     """:func:`normalised_filters` in as few operations as there can be, for a training step has many steps."""
 
     @staticmethod
@@ -138,7 +138,7 @@ def mix_and_filter(x, mixing, weight, offset, padding):
     depth = mixing.shape[0] // weight.shape[0]
     mixed = torch.bmm(x.mT, mixing.T.expand(x.shape[0], -1, -1)).mT
     if prefers_channels_last(x):
-        return DepthwiseFilter.apply(mixed.unsqueeze(2), weight, offset, padding)
+        return _DepthwiseFilter.apply(mixed.unsqueeze(2), weight, offset, padding)
     groups = mixed.unflatten(1, (-1, depth)).transpose(0, 1)
     y = toeplitz_filter(groups.flatten(1, 2), weight, padding)
     y = y.unflatten(1, (-1, depth)).transpose(0, 1).flatten(1, 2)
@@ -165,7 +165,7 @@ def prefers_channels_last(x):
     return x.device.type == "cpu" and x.dtype == torch.float32 and is_eager()
 
 
-class DepthwiseFilter(torch.autograd.Function):
+class _DepthwiseFilter(torch.autograd.Function):
     """Correlate each signal with its own filter: a depthwise convolution with cheap gradients.
 
     The gradient in the signal is a convolution again; the gradient in the weights, which oneDNN takes ten

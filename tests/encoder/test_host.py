@@ -74,6 +74,19 @@ def test_final_layer_hook_sees_the_latent_code_of_stock():
     torch.testing.assert_close(seen[1], seen[0], rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("layer", ["elu_1", "pool_1", "bnorm_2", "elu_2", "drop_2"])
+def test_hook_on_another_layer_sees_what_it_sees_in_stock(layer):
+    stock, fast = pair(4, 100)
+    x, _ = batch(4, 100)
+    seen = []
+    for model in (stock.eval(), fast.eval()):
+        model.get_submodule(layer).register_forward_hook(
+            lambda _, inputs, output: seen.append((*inputs, output))
+        )
+        model(x)
+    torch.testing.assert_close(seen[1], seen[0], rtol=0, atol=1e-5)
+
+
 def test_hook_on_a_reordered_layer_is_called_in_stock_order():
     stock, fast = pair(4, 100)
     x, _ = batch(4, 100)

@@ -9,7 +9,7 @@ from encoder.pairs import TOLERANCE, assert_same, batch, pair, step
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn import functional as F
 
-from braindecode_censor.encoder_filters import DepthwiseFilter, normalised_filters, toeplitz_filter
+from braindecode_censor.encoder_filters import _DepthwiseFilter, normalised_filters, toeplitz_filter
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -99,7 +99,7 @@ def test_depthwise_filter_has_right_first_and_second_derivatives(taps, padding, 
     s = torch.randn(2, 6, 1, n_times, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(3, taps, dtype=torch.float64, requires_grad=True)
     offset = torch.randn(6, dtype=torch.float64, requires_grad=True)
-    apply = DepthwiseFilter.apply
+    apply = _DepthwiseFilter.apply
     torch.autograd.gradcheck(lambda *tensors: apply(*tensors, padding), (s, weight, offset))
     torch.autograd.gradgradcheck(lambda *tensors: apply(*tensors, padding), (s, weight, offset))
 
