@@ -1,6 +1,7 @@
 """The whole method behind one call: search, cross-validate, select."""
 
 import os
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from braindecode_censor.autotransfer.memory import Memory, versions
 from braindecode_censor.autotransfer.progress import Progress
 from braindecode_censor.autotransfer.result import finish, write_csv
 from braindecode_censor.autotransfer.selection import best_of_each_method, choose_nested
-from braindecode_censor.autotransfer.store import locked, open_experiment
+from braindecode_censor.autotransfer.store import clean, locked, open_experiment
 from braindecode_censor.autotransfer.work import Backend, Recording
 from braindecode_censor.datasets import EpochsFolder, default_paradigm, get_dataset
 
@@ -123,7 +124,9 @@ class AutoTransfer:
             "dataset_options": self.dataset_options,
             "dataset_code": self.dataset.code,
             "subjects": [str(subject) for subject in self.dataset.subject_list],
-            "paradigm": repr(self.paradigm.__class__.__name__),
+            "paradigm": type(self.paradigm).__name__,
+            # catches other options of the paradigm and files that changed under the same name
+            "data": sha256(repr(sorted(self.recording.digests.items())).encode()).hexdigest(),
             "grid": [setting.as_dict() for setting in self.preset.grid],
             "training": self.training,
             "seeds": self.seeds,
@@ -167,9 +170,10 @@ class AutoTransfer:
             The choice, the table, the scores and the report.
         """
         progress = Progress() if progress is None else progress
+        identity = self.identity()
         with locked(self.out):
-            open_experiment(self.out, self.identity())
-            self.memory.clean()
+            open_experiment(self.out, identity)
+            clean(self.out)
             try:
                 candidates = self._search(progress)
                 scores = self._cross_validate([BASELINE, *candidates], progress)

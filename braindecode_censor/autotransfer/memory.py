@@ -139,6 +139,8 @@ def train(estimator, X, y, subjects):
         return Training(b"", {**record, "error": str(error), "seconds": time.perf_counter() - started})
     finally:
         torch.set_num_threads(threads)
+    if not _is_complete(clf):
+        raise KeyboardInterrupt  # skorch swallows it and returns a net that looks fitted
     record |= {"valid_score": clf.valid_score_, "valid_subject": _plain(clf.valid_subject_)}
     record |= {"best_epoch": clf.best_epoch_, "seconds": time.perf_counter() - started}
     columns = ("train_loss", "valid_loss", "valid_balanced_accuracy")
@@ -229,13 +231,14 @@ class Memory:
         """
         return CensoredEEGClassifier.load(self._path(key, "safetensors"), **params)
 
-    def clean(self):
-        """Remove what a killed process left half written."""
-        for path in self.folder.glob("*.part"):
-            path.unlink(missing_ok=True)
-
     def _path(self, key, ending):
         return self.folder / f"{key}.{ending}"
+
+
+def _is_complete(clf):
+    last = clf.history[-1] if clf.history else {}
+    waited = clf.patience is not None and len(clf.history) - (clf.best_epoch_ or 0) >= clf.patience
+    return "valid_loss" in last and (len(clf.history) >= clf.max_epochs or waited)
 
 
 def _describe(estimator):

@@ -6,13 +6,22 @@ import fcntl
 import json
 import os
 import platform
+import shutil
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
-__all__ = ["StoreError", "clear_errors", "locked", "open_experiment", "read_experiment", "write_atomically"]
+__all__ = [
+    "StoreError",
+    "clean",
+    "clear_errors",
+    "locked",
+    "open_experiment",
+    "read_experiment",
+    "write_atomically",
+]
 
 _FORMAT = 1  # of experiment.json and of the remembered trainings
 
@@ -46,6 +55,20 @@ def locked(out):
         yield
 
 
+def clean(out):
+    """Remove what a killed process left half written.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of an experiment, locked.
+    """
+    for path in out.rglob("*.part"):
+        path.unlink(missing_ok=True)
+    for path in out.glob(".moabb-*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def open_experiment(out, identity):
     """Claim a folder for an experiment, or recognise it as the one already there.
 
@@ -57,7 +80,13 @@ def open_experiment(out, identity):
         All that decides about the numbers, as JSON can hold it.
     """
     path = out / "experiment.json"
-    identity = json.loads(json.dumps({"format": _FORMAT, **identity}))
+    try:
+        identity = json.loads(json.dumps({"format": _FORMAT, **identity}))
+    except TypeError as error:
+        raise ValueError(
+            f"training and dataset_options must hold plain numbers, strings and lists, so that the experiment "
+            f"can be written down: {error}."
+        ) from None
     if path.exists():
         known = read_experiment(out)["identity"]
         changed = sorted(key for key in {*known, *identity} if known.get(key) != identity.get(key))

@@ -72,7 +72,7 @@ def test_killed_at_random_moments_and_resumed(tmp_path, reference, count):
         hits += kill_and_resume(out, rng.uniform(0, duration))
         for name in ("scores.csv", "table.csv", "search.csv", "chosen.json"):
             assert (out / name).read_bytes() == (reference.out / name).read_bytes()
-        assert not list(out.rglob("*.part"))
+        assert not list(out.rglob("*.part")) and not list(out.glob(".moabb-*"))
     assert hits > 0, "every run was over before it was killed"
 
 

@@ -127,7 +127,13 @@ def test_the_plan_counts_what_is_really_trained(tmp_path):
 
 def test_another_experiment_in_the_folder_is_refused(reference):
     before = {path: path.read_bytes() for path in reference.out.glob("*.*")}
-    for change in ({"seed": 1}, {"seeds": 2}, {"training": {"max_epochs": 3}}, {"grid": GRID[:1]}):
+    for change in (
+        {"seed": 1},
+        {"seeds": 2},
+        {"paradigm": ERP(resample=32)},
+        {"training": {"max_epochs": 3}},
+        {"grid": GRID[:1]},
+    ):
         with pytest.raises(ValueError, match=r"holds another experiment.*Nothing was changed"):
             experiment(reference.out, **change).run()
     assert {path: path.read_bytes() for path in reference.out.glob("*.*")} == before
@@ -155,6 +161,8 @@ def test_bad_input(tmp_path):
         experiment(tmp_path, backend="dsk")
     with pytest.raises(ValueError, match=r"needs scheduler="):
         experiment(tmp_path, backend="dask")
+    with pytest.raises(ValueError, match="must hold plain numbers"):
+        experiment(tmp_path, training={"max_epochs": 1, "callbacks": [object()]}).run()
     with pytest.raises(ValueError, match="holds no experiment"):
         read_result(tmp_path / "nothing")
     assert not np.any([path.suffix == ".csv" for path in tmp_path.rglob("*")])

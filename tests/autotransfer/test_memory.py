@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from autotransfer.tiny import DATA, TRAINING
+from skorch.callbacks import Callback
 
 from braindecode_censor.autotransfer import memory as module
 from braindecode_censor.autotransfer.grid import expand
@@ -94,3 +95,34 @@ def test_a_training_that_diverges_is_remembered_as_such(data, tmp_path):
         with pytest.raises(ValueError, match="never finite"):
             Remembered(wild, str(tmp_path)).fit(X, y, subjects=subjects)
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
+
+
+class Interrupt(Callback):
+    """Ctrl-C in the middle of a training."""
+
+    def __init__(self, when):
+        self.when = when
+
+    def on_batch_end(self, net, training=None, **kwargs):
+        if self.when == "batch" and len(net.history) == 2 and training:
+            raise KeyboardInterrupt
+
+    def on_epoch_begin(self, net, **kwargs):
+        if self.when == "epoch" and len(net.history) == 2:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("when", ["batch", "epoch"])
+def test_an_interrupted_training_is_not_taken_for_a_finished_one(data, tmp_path, when):
+    """skorch swallows Ctrl-C and returns a net that looks fitted."""
+    X, y, subjects = data
+    with pytest.raises(KeyboardInterrupt):
+        Remembered(estimator(callbacks=[Interrupt(when)]), str(tmp_path)).fit(X, y, subjects=subjects)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_training_that_stops_early_by_itself_is_finished(data, tmp_path):
+    X, y, subjects = data
+    clf = Remembered(estimator(max_epochs=60, patience=1), str(tmp_path)).fit(X, y, subjects=subjects)
+    assert clf.estimator_.best_epoch_ < 60
+    assert len(list(tmp_path.glob("*.safetensors"))) == 1
