@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each use two cores fully; several torch processes with many threads thrash.
 WORKERS ?= 2
 
-.PHONY: setup demo test lint figures docs benchmarks clean
+.PHONY: setup demo test lint benchmarks clean
 
 setup: $(STAMP)
 
