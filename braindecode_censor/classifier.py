@@ -7,13 +7,13 @@ import torch
 from braindecode_censor.criterion import FoldCrossEntropy
 from braindecode_censor.leakage import leakage
 from braindecode_censor.persistence import load_classifier, save_classifier
-from braindecode_censor.protocol import ProtocolClassifier
+from braindecode_censor.protocol import _ProtocolClassifier
 from braindecode_censor.trials import TrialLoader, Trials
 
 __all__ = ["CensoredEEGClassifier"]
 
 
-class CensoredEEGClassifier(ProtocolClassifier):
+class CensoredEEGClassifier(_ProtocolClassifier):
     r"""A Braindecode classifier trained not to know whose brain it looks at.
 
     Follows the paper's protocol: EEGNet with one linear layer on top, every channel of every trial
@@ -184,10 +184,12 @@ class CensoredEEGClassifier(ProtocolClassifier):
 
         Parameters
         ----------
-        X, y, subjects : object
+        X, y : object
             As in :meth:`fit`.
         classes : None
             Unused; scikit-learn asks for it.
+        subjects : array-like of shape (n_trials,) or None
+            As in :meth:`fit`.
         **fit_params : dict
             Handed to the module's ``forward``.
 

@@ -42,12 +42,12 @@ def save_classifier(clf, path):
     save_file(tensors, path, metadata={"format": _FORMAT, "header": json.dumps(header)})
 
 
-def load_classifier(cls, path, **params):
+def load_classifier(kind, path, **params):
     """Read an estimator that :func:`save_classifier` wrote.
 
     Parameters
     ----------
-    cls : type
+    kind : type
         Class of the estimator.
     path : str or path-like
         File to read.
@@ -60,7 +60,7 @@ def load_classifier(cls, path, **params):
         Ready to predict.
     """
     header, tensors = _read(path)
-    clf = cls(**{"module": None, **header["params"], **params})
+    clf = kind(**{"module": None, **header["params"], **params})
     if clf.module is None:
         raise ValueError(f"{path} was saved with a module that has no name: pass load(path, module=...).")
     for name in _FITTED:

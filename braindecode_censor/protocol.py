@@ -21,7 +21,7 @@ from braindecode_censor.selection import BestEpoch
 from braindecode_censor.splits import split_subject, validation_subject
 from braindecode_censor.trials import Trials, check_labels, read_signals, zscore
 
-__all__ = ["ProtocolClassifier", "inverse_sqrt"]
+__all__ = ["inverse_sqrt"]
 
 _NO_SUBJECTS = (
     "censoring needs to know whose trial each one is. Call fit(X, y, subjects=labels) with one label per "
@@ -52,7 +52,7 @@ def inverse_sqrt(epoch):
     return 1 / math.sqrt(epoch + 1)
 
 
-class ProtocolClassifier(EEGClassifier):
+class _ProtocolClassifier(EEGClassifier):
     """Braindecode's classifier with the protocol's data path; the constructor is its subclass's business."""
 
     def _prepare(self, X, y, subjects):
@@ -192,7 +192,7 @@ class ProtocolClassifier(EEGClassifier):
 
         Returns
         -------
-        self : ProtocolClassifier
+        self : _ProtocolClassifier
             The net.
         """
         module, options = resolve_module(self.module, self.fast), self.get_params_for("module")
