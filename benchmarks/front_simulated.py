@@ -27,10 +27,11 @@ from braindecode_censor.datasets import SimulatedSubjects
 
 MODES = {"marginal": ("all", "marginal"), "conditional": ("all", "within class")}
 MODES |= {"complementary": ("first half", "marginal")}
-# One weight per method for all modes and seeds, from the marginal mode on seed 3, which is not in the table.
-# MIGE needs its scores calibrated: with ten trials per subject in 64 dimensions the uncalibrated gradient is
-# mostly a force on the scale of the code, and the task collapses before the subject does. An adversary must
-# learn as fast as the encoder it chases.
+# One weight per method for all modes, guessed from scans of the marginal mode on seeds 3 and 4 with other shifts
+# and another learning rate; only the adversary's were scanned in this very setting (seed 3: weight 0.3, 0.5, 1 and
+# critic_lr). Not blind: EFFECTS and TRAINING were revised after looking at first results of seed 10, and the
+# adversary's critic_lr after its results on seeds 10 and 11. Seeds from 20 on have not been looked at.
+# MIGE runs calibrated: without, on seeds 3 and 4, weight 0.01 did nothing and 0.03 lost the task.
 METHODS = {
     "adv": {"weight": 0.5, "critic_lr": 1e-2},
     "mige": {"weight": 0.03, "callbacks__censor__calibrate": True},
@@ -40,6 +41,8 @@ METHODS = {
 }
 EFFECTS = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 6.0}
 TRAINING = {"batch_size": 32, "lr": 1e-2}
+# "Kept" means that the interval of the change lies above minus this much.
+MARGIN = 0.05
 
 
 def simulate(seed, n_subjects=8, n_train=80, n_probe=60):
@@ -131,17 +134,18 @@ def table(rows):
             leakage, accuracy = wide["leakage", mode, method], wide["accuracy", mode, method]
             cells = [mode, method, f"{leakage.mean():.3f}", "", f"{accuracy.mean():.3f}", "", "", ""]
             if method != "ERM":
-                cells[3], _, high = interval(leakage - wide["leakage", mode, "ERM"])
-                cells[5], _, top = interval(accuracy - wide["accuracy", mode, "ERM"])
-                cells[6] = "yes" if high < 0 else "not shown"
-                cells[7] = "no: it falls" if top < 0 else "yes"
+                cells[3], low, high = interval(leakage - wide["leakage", mode, "ERM"])
+                cells[6] = "yes" if high < 0 else "no: it rises" if low > 0 else "not shown"
+                cells[5], low, high = interval(accuracy - wide["accuracy", mode, "ERM"])
+                cells[7] = "no: it falls" if high < 0 else "yes" if low > -MARGIN else "not shown"
             print("| " + " | ".join(cells) + " |")
 
 
 def main():
     """Run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=10, help="first seed")
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--csv", type=Path, default=None, help="keep the single results here, and resume")
     arguments = parser.parse_args()
@@ -150,7 +154,7 @@ def main():
     done = pd.read_csv(arguments.csv) if arguments.csv and arguments.csv.exists() else pd.DataFrame()
     rows = done.to_dict("records")
     finished = {(row["seed"], row["mode"], row["method"]) for row in rows}
-    for seed in range(10, 10 + arguments.seeds):
+    for seed in range(arguments.first, arguments.first + arguments.seeds):
         data = simulate(seed)
         for mode in MODES:
             for method in (None, *METHODS):
