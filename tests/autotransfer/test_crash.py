@@ -20,6 +20,8 @@ FORK = multiprocessing.get_context("fork")  # everything is imported already, so
 
 
 def _run(out):
+    # pytest-xdist's workers ignore Ctrl-C, and a forked child inherits that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     experiment(out).run()
 
 
