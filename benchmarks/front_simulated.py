@@ -31,7 +31,7 @@ MODES |= {"complementary": ("first half", "marginal")}
 # and another learning rate; only the adversary's were scanned in this very setting (seed 3: weight 0.3, 0.5, 1 and
 # critic_lr). Not blind: EFFECTS and TRAINING were revised after looking at first results of seed 10, and the
 # adversary's critic_lr after its results on seeds 10 and 11. Seeds from 20 on have not been looked at.
-# MIGE runs calibrated: without, on seeds 3 and 4, weight 0.01 did nothing and 0.03 lost the task.
+# MIGE runs calibrated: without, on seed 3, weight 0.01 did nothing and 0.03 lost the task.
 METHODS = {
     "adv": {"weight": 0.5, "critic_lr": 1e-2},
     "mige": {"weight": 0.03, "callbacks__censor__calibrate": True},
