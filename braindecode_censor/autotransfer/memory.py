@@ -143,7 +143,9 @@ def train(estimator, X, y, subjects):
         raise KeyboardInterrupt  # skorch swallows it and returns a net that looks fitted
     record |= {"valid_score": clf.valid_score_, "valid_subject": _plain(clf.valid_subject_)}
     record |= {"best_epoch": clf.best_epoch_, "seconds": time.perf_counter() - started}
-    columns = ("train_loss", "valid_loss", "valid_balanced_accuracy")
+    columns = ["train_loss", "valid_loss", "valid_balanced_accuracy"]
+    # what the censoring callback noted: the penalty and, where there is a critic, its accuracy
+    columns += [name for name in clf.history[0] if name.startswith("subject_")]
     record["history"] = {name: [row[name] for row in clf.history] for name in columns}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "weights.safetensors")
