@@ -8,7 +8,7 @@ side (``x̃``). Batch normalisation after it needs two numbers a filter:
 
 ``R`` depends on the data alone. Were ``t`` to run over all integers it would be the Toeplitz matrix of the
 autocorrelation ``ρ``; the positions left out touch only the first and the last ``q = K − 1 − p`` samples, so
-two ``q × q`` Gram matrices ``L`` and ``E`` of these edges correct it:
+two ``q × q`` Gram matrices ``L`` and ``E`` of these edges correct it::
 
     R[k, l] = ρ[|k − l|] − Σ_{i ≥ 1} L[k − i, l − i] − Σ_{i ≥ 0} E[k + i, l + i].
 """

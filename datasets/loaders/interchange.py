@@ -1,23 +1,23 @@
 """The interchange format: one ``subject_XX.npz`` per subject, for recordings without a public release.
 
-==============  =========================================  ===================================================
-key             what                                       default
-==============  =========================================  ===================================================
-``X``           trials x channels x samples, any real      (required)
-                number type
-``y``           class numbers, indices of ``label_names``  (required)
-``label_names`` class names                                (required)
-``sfreq``       sampling rate in Hz                        (required)
-``ch_names``    channel names                              (required)
-``ch_types``    MNE channel types: eeg, eog, emg, ecog …   (required)
-``scale``       factor per channel: X * scale is in        ones
-                ``unit``
-``unit``        V, mV, uV or a description                 V
-``tmin``        time of the first sample after the event   0
-                in seconds
-``session``     session of each trial                      one session
-``run``         run of each trial                          one run
-==============  =========================================  ===================================================
+===============  =========================================  ===================================================
+key              what                                       default
+===============  =========================================  ===================================================
+``X``            trials x channels x samples, any real      (required)
+                 number type
+``y``            class numbers, indices of ``label_names``  (required)
+``label_names``  class names                                (required)
+``sfreq``        sampling rate in Hz                        (required)
+``ch_names``     channel names                              (required)
+``ch_types``     MNE channel types: eeg, eog, emg, ecog …   (required)
+``scale``        factor per channel: X * scale is in        ones
+                 ``unit``
+``unit``         V, mV, uV or a description                 V
+``tmin``         time of the first sample after the event   0
+                 in seconds
+``session``      session of each trial                      one session
+``run``          run of each trial                          one run
+===============  =========================================  ===================================================
 
 Further keys are kept and can be used to select subjects. A ``unit`` that is no voltage (counts of an
 uncalibrated amplifier) is loaded as if it were microvolts: z-score such data.

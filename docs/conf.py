@@ -1,0 +1,102 @@
+"""Sphinx configuration; ``make docs`` builds without network and without warnings."""
+
+import sys
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+from braindecode_censor import __version__
+
+project = "braindecode-censor"
+author = "The braindecode-censor developers"
+copyright = "2026, the braindecode-censor developers"
+release = version = __version__
+
+extensions = [
+    "myst_parser",
+    "native_math",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "_ext", "_templates", "gallery/**/*.md5", "gallery/**/*.ipynb", "gallery/**/*.py"]
+templates_path = ["_templates"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+
+# Pages that are written when their measurements exist are listed by glob patterns.
+suppress_warnings = ["toc.empty_glob"]
+
+# Links inside must resolve; names of other libraries cannot without network.
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(?!braindecode_censor(\.|$)).*")]
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autosummary_ignore_module_all = True  # else submodules are not listed; automodule heeds __all__ anyway
+autodoc_member_order = "bysource"
+# scikit-learn adds these, with links into its own documentation
+autodoc_default_options = {"exclude-members": "set_fit_request, set_partial_fit_request, set_score_request"}
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "braindecode-censor"
+html_static_path = ["_static"]
+html_css_files = ["math.css"]
+html_math_renderer = "native"
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "header_links_before_dropdown": 7,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "navbar_end": ["theme-switcher"],
+}
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["gallery"],
+    "filename_pattern": r"/plot_",
+    "abort_on_example_error": True,
+    "copyfile_regex": r".*\.png",
+    "remove_config_comments": True,
+    "reset_modules": ("matplotlib",),
+    "show_memory": False,
+    "download_all_examples": False,
+    "plot_gallery": "True",
+}
+
+# What other libraries warn about says nothing to a reader of the gallery.
+warnings.filterwarnings("ignore", category=UserWarning, module=r"(moabb|mne|braindecode|skorch|sklearn)")
+warnings.filterwarnings("ignore", category=FutureWarning)
+
+
+def forgive_inherited_label(app, domain, node):
+    """Let a label pass that Braindecode's docstrings refer to."""
+    return True if node.get("reftarget") == "load-pretrained-models" else None
+
+
+def resolve_short_name(app, env, node, contnode):
+    """Find ``braindecode_censor.Censor`` where it is documented, ``braindecode_censor.callback.Censor``."""
+    module, _, name = node.get("reftarget", "").rpartition(".")
+    if node.get("refdomain") != "py" or module.split(".")[0] != "braindecode_censor":
+        return None
+    thing = getattr(import_module(module), name, None)
+    home = f"{getattr(thing, '__module__', None)}.{name}"
+    domain, kind = env.domains.python_domain, node["reftype"]
+    return domain.resolve_xref(env, node["refdoc"], app.builder, kind, home, node, contnode)
+
+
+def setup(app):
+    """Register with Sphinx."""
+    app.connect("warn-missing-reference", forgive_inherited_label, priority=400)  # before Sphinx's own
+    app.connect("missing-reference", resolve_short_name)
