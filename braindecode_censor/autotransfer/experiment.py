@@ -12,6 +12,7 @@ from braindecode_censor.autotransfer import plan
 from braindecode_censor.autotransfer.evaluation import cross_validate, make_pipelines, tidy
 from braindecode_censor.autotransfer.grid import BASELINE, get_preset
 from braindecode_censor.autotransfer.memory import Memory, versions
+from braindecode_censor.autotransfer.probing import write_index
 from braindecode_censor.autotransfer.progress import Progress
 from braindecode_censor.autotransfer.result import finish, write_csv
 from braindecode_censor.autotransfer.selection import best_of_each_method, choose_nested
@@ -96,7 +97,7 @@ class AutoTransfer:
                 "nested=True needs search='grid': Optuna's proposals depend on the test subject."
             )
         self.name, self.dataset_options = dataset, dict(dataset_options or {})
-        self.dataset = _make_dataset(dataset, self.dataset_options)
+        self.dataset = make_dataset(dataset, self.dataset_options)
         self.paradigm = default_paradigm(self.dataset) if paradigm is None else paradigm
         self.others = dict(others or {})
         self.backend = Backend(jobs, backend, scheduler)
@@ -126,7 +127,7 @@ class AutoTransfer:
             "subjects": [str(subject) for subject in self.dataset.subject_list],
             "paradigm": type(self.paradigm).__name__,
             # catches other options of the paradigm and files that changed under the same name
-            "data": sha256(repr(sorted(self.recording.digests.items())).encode()).hexdigest(),
+            "data": digest_of_data(self.recording),
             "grid": [setting.as_dict() for setting in self.preset.grid],
             "training": self.training,
             "seeds": self.seeds,
@@ -183,7 +184,7 @@ class AutoTransfer:
             finally:
                 progress.close()
                 self.backend.close()
-            return finish(self.out, scores, inner)
+            return finish(self.out, scores, inner, self.recording)
 
     def _run_jobs(self, jobs, stage, progress):
         with progress.stage(stage, len(set(jobs))) as report:
@@ -235,6 +236,8 @@ class AutoTransfer:
             progress.say(f"Left out, their loss was not finite in some fold: {', '.join(failed)}")
         settings = [setting for setting in settings if setting.name not in failed]
         pipelines = make_pipelines(settings, self.seeds, self.training, self.recording.roster, self.memory)
+        done = [job for job in jobs if job.setting.name not in failed]
+        write_index(self.memory, done, self.recording, self.training)
         results = cross_validate(self.dataset, self.paradigm, {**pipelines, **self.others}, self.out)
         return tidy(results, settings, self.seeds, self.recording, self.others)
 
@@ -263,12 +266,42 @@ class AutoTransfer:
         return self._cross_validate([*settings, *missing], progress)
 
 
-def _make_dataset(dataset, options):
+def make_dataset(dataset, options):
+    """Return a dataset by name or folder.
+
+    Parameters
+    ----------
+    dataset : str, path-like or moabb.datasets.base.BaseDataset
+        As in :class:`AutoTransfer`.
+    options : dict
+        Options of a dataset given by name.
+
+    Returns
+    -------
+    dataset : moabb.datasets.base.BaseDataset
+        One that was given as such comes back as it is.
+    """
     if not isinstance(dataset, (str, os.PathLike)):
         return dataset
     if Path(dataset).is_dir():
         return EpochsFolder(dataset, **options)
     return get_dataset(str(dataset), **options)
+
+
+def digest_of_data(recording):
+    """Return a digest of all trials of all subjects.
+
+    Parameters
+    ----------
+    recording : Recording
+        The trials.
+
+    Returns
+    -------
+    digest : str
+        Hexadecimal.
+    """
+    return sha256(repr(sorted(recording.digests.items())).encode()).hexdigest()
 
 
 def _frame(records):

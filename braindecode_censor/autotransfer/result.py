@@ -78,7 +78,7 @@ def read_result(out):
     return finish(out, pd.read_csv(path), pd.read_csv(inner) if inner.is_file() else None)
 
 
-def finish(out, scores, inner=None):
+def finish(out, scores, inner=None, recording=None):
     """Select, and write tables and report.
 
     Parameters
@@ -87,6 +87,8 @@ def finish(out, scores, inner=None):
         Folder of the experiment.
     scores, inner : DataFrame
         Scores of the cross-validation, and of the nested folds if there are any.
+    recording : Recording or None
+        The trials, for the report's look at the decoders; None reads them again if they are needed.
 
     Returns
     -------
@@ -99,7 +101,7 @@ def finish(out, scores, inner=None):
     write_csv(out / "table.csv", table.reset_index())
     content = {rule: c if isinstance(c, str) else c.to_dict() for rule, c in chosen.items()}
     write_atomically(out / "chosen.json", json.dumps(content, indent=1).encode())
-    report = write_report(out, table, scores, chosen)
+    report = write_report(out, table, scores, chosen, recording)
     return Result(chosen["paper"], chosen, table, scores, report, out)
 
 

@@ -1,0 +1,192 @@
+"""A folder of results, read with patience: what is missing or not a number is said and left out."""
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from braindecode_censor.autotransfer.grid import METHODS
+from braindecode_censor.autotransfer.probing import SELECTED, read_index
+from braindecode_censor.autotransfer.selection import NESTED, choose, scores_of_choice
+
+__all__ = ["BASELINE", "SELECTED", "Missing", "Results", "read_results"]
+
+BASELINE = "baseline"
+_NESTED = f"AutoTransfer ({NESTED})"
+
+
+class Missing(LookupError):
+    """What a figure needs is not there; the message says what, and how to get it."""
+
+    def __str__(self):
+        return str(self.args[0])
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a folder of results holds.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    identity, provenance : dict
+        From ``experiment.json``; empty if there is none.
+    all_scores : DataFrame or None
+        Test and validation scores, one row per setting, seed and test subject, without rows that are not
+        numbers.
+    chosen : dict
+        Setting by rule.
+    notes : list of str
+        What is missing.
+    """
+
+    folder: Path
+    identity: dict = field(default_factory=dict)
+    provenance: dict = field(default_factory=dict)
+    all_scores: pd.DataFrame | None = None
+    chosen: dict = field(default_factory=dict)
+    notes: list = field(default_factory=list)
+
+    @property
+    def scores(self):
+        """The scores, or a clear error."""
+        if self.all_scores is None or self.all_scores.empty:
+            raise Missing(f"{self.folder} holds no scores: call `autotransfer run --out {self.folder}` first")
+        return self.all_scores
+
+    @cached_property
+    def decoders(self):
+        """Name to setting (or one setting per subject) of what the figures compare."""
+        found = {BASELINE: BASELINE}
+        for method in METHODS:
+            mine = self.scores[(self.scores["method"] == method) & self.scores["score_valid"].notna()]
+            if len(mine):
+                found[method] = choose(mine, "paper")
+        if "paper" in self.chosen:
+            found[SELECTED] = self.chosen["paper"]
+        if NESTED in self.chosen:
+            subjects = {str(subject): subject for subject in self.scores["subject"]}
+            choice = {subjects[key]: value for key, value in self.chosen[NESTED].items() if key in subjects}
+            found[_NESTED] = pd.Series(choice)
+        others = self.scores.loc[~self.scores["method"].isin([BASELINE, *METHODS]), "setting"]
+        return found | {name: name for name in others.unique()}
+
+    @cached_property
+    def by_subject(self):
+        """Test score by subject and decoder, averaged over seeds; subjects in the order of the baseline."""
+        columns = {}
+        for name, choice in self.decoders.items():
+            rows = scores_of_choice(self.scores, choice)
+            if len(rows):
+                columns[name] = rows.mean(axis=1)
+        frame = pd.DataFrame(columns)
+        # without a baseline the subjects keep their own order
+        return frame.sort_values(BASELINE, kind="stable") if BASELINE in frame else frame
+
+    def require(self, path, remedy):
+        """Read a CSV file of the folder.
+
+        Parameters
+        ----------
+        path : str
+            Relative to the folder.
+        remedy : str
+            What to do if it is not there.
+
+        Returns
+        -------
+        frame : DataFrame
+            Its rows.
+        """
+        file = self.folder / path
+        if not file.is_file():
+            raise Missing(f"{self.folder} holds no {path}: {remedy}")
+        try:
+            return pd.read_csv(file)
+        except pd.errors.EmptyDataError:
+            raise Missing(f"{file} is empty: {remedy}") from None
+
+    def probed(self, name):
+        """Read what was seen in the stored weights.
+
+        Parameters
+        ----------
+        name : str
+            "leakage", "codes", "gains" or "cells".
+
+        Returns
+        -------
+        frame : DataFrame
+            See :func:`braindecode_censor.autotransfer.probing.probe`.
+        """
+        remedy = f"call `python paper_figures/run_probes.py --results {self.folder}` first"
+        return self.require(f"probes/{name}.csv", remedy)
+
+    def histories(self, decoder):
+        """Return the course of a decoder's trainings with the first seed.
+
+        Parameters
+        ----------
+        decoder : str
+            Key of :attr:`decoders`.
+
+        Returns
+        -------
+        histories : dict of object to DataFrame
+            Test subject to one row per epoch.
+        """
+        index = read_index(self.folder)
+        mine = index[index["setting"] == self.decoders[decoder]]
+        found = {}
+        for row in mine[mine["seed"] == mine["seed"].min()].itertuples():
+            path = self.folder / "trainings" / f"{row.key}.json"
+            if path.is_file():
+                found[row.subject] = pd.DataFrame(json.loads(path.read_text()).get("history", {}))
+        return found
+
+
+def read_results(folder):
+    """Read a folder of results, or what there is of it.
+
+    Parameters
+    ----------
+    folder : str or path-like
+        Written by ``autotransfer run``.
+
+    Returns
+    -------
+    results : Results
+        With a note for everything that is missing or not a number.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise Missing(
+            f"results={str(folder)!r} is no folder: make one with `autotransfer demo --out {folder}`"
+        )
+    experiment = _read_json(folder / "experiment.json")
+    chosen = _read_json(folder / "chosen.json")
+    identity, notes = experiment.get("identity", {}), []
+    path = folder / "scores.csv"
+    if not path.is_file():
+        notes.append(f"{folder} holds no scores.csv: only what needs no scores is drawn")
+        return Results(folder, identity, experiment.get("provenance", {}), None, chosen, notes)
+    scores = pd.read_csv(path)
+    bad = scores[scores["score"].isna()]
+    for setting, rows in bad.groupby("setting", sort=False):
+        total = int((scores["setting"] == setting).sum())
+        notes.append(f"{setting}: {len(rows)} of {total} test scores are not a number and are left out")
+    scores = scores[scores["score"].notna()]
+    wanted = {entry["method"] for entry in identity.get("grid", [])} or set(METHODS)
+    present = set(scores["method"])
+    expected = [BASELINE, *(method for method in METHODS if method in wanted)]
+    notes += [f"{method}: no scores, not drawn" for method in expected if method not in present]
+    if scores["subject"].nunique() == 1:
+        notes.append("one subject only: nothing can be said about transfer between people")
+    return Results(folder, identity, experiment.get("provenance", {}), scores, chosen, notes)
+
+
+def _read_json(path):
+    return json.loads(path.read_text()) if path.is_file() else {}

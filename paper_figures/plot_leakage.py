@@ -1,0 +1,88 @@
+"""Leakage against accuracy: how much of the subject is left in the code, and what the decoder is worth.
+
+python paper_figures/run_probes.py --results DIR    # once, if `autotransfer run` has not done it
+python paper_figures/plot_leakage.py --results DIR
+"""
+
+import pandas as pd
+
+from braindecode_censor.autotransfer.grid import METHODS
+from braindecode_censor.figures.folder import BASELINE
+from braindecode_censor.figures.product import Plot, run_script
+from braindecode_censor.figures.style import COLUMN, colour_of, label_of, legend_above, marker_of, new_figure
+
+
+def numbers(results):
+    """Return leakage and test accuracy of every decoder and fold.
+
+    Parameters
+    ----------
+    results : Results
+        What to draw.
+
+    Returns
+    -------
+    frame : DataFrame
+        Columns decoder, mode, subject (left out), leakage (accuracy of a fresh linear probe that names the
+        subject from the whole code), chance and score (of the same training).
+    """
+    found = results.probed("leakage")
+    found = found[(found["part"] == "all") & (found["view"] == "marginal")]
+    keys = ["setting", "seed", "subject"]
+    rows = found.merge(results.scores[[*keys, "mode", "score"]], on=keys)
+    names = {results.decoders[name]: name for name in (BASELINE, *METHODS) if name in results.decoders}
+    rows.insert(0, "decoder", rows["setting"].map(names))
+    rows = rows.rename(columns={"accuracy": "leakage"}).dropna(subset="decoder")
+    return pd.DataFrame(rows[["decoder", "mode", "subject", "leakage", "chance", "score"]])
+
+
+def draw(frame):
+    """Draw folds as small and means as large markers.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        From :func:`numbers`.
+
+    Returns
+    -------
+    figure : Figure
+        As wide as a column.
+    """
+    figure, axis = new_figure(COLUMN, 2.6)
+    handles, labels = [], []
+    for decoder in dict.fromkeys(frame["decoder"]):
+        mine = frame[frame["decoder"] == decoder]
+        look = {"color": colour_of(decoder), "marker": marker_of(decoder), "linestyle": "none"}
+        axis.plot(mine["leakage"], mine["score"], markersize=2.5, alpha=0.45, markeredgewidth=0, **look)
+        centre = mine[["leakage", "score"]].mean()
+        handles += axis.plot(
+            [centre["leakage"]],
+            [centre["score"]],
+            markersize=7,
+            markeredgecolor="black",
+            markeredgewidth=0.7,
+            **look,
+        )
+        mode = mine["mode"].iloc[0]
+        labels.append(label_of(decoder) + ("" if pd.isna(mode) else f" ({mode})"))
+    chance = frame["chance"].mean()
+    line = axis.axvline(chance, color="#595959", linewidth=0.8, linestyle="--")
+    axis.set_xlabel("accuracy of a fresh probe that names the subject")
+    axis.set_ylabel("balanced test accuracy")
+    legend_above(figure, [*handles, line], [*labels, "chance of the probe"], columns=2)
+    return figure
+
+
+PLOT = Plot(
+    "leakage",
+    "Leakage against accuracy",
+    "Small markers are folds, large ones their means; further left is better hidden, further up decodes better. "
+    "The probe is a logistic regression, cross-validated over trials of all subjects on the whole latent code. "
+    "Complementary censoring hides the subject in the first half of the code alone and reveals it in the second.",
+    numbers,
+    draw,
+)
+
+if __name__ == "__main__":
+    run_script(__doc__, PLOT)

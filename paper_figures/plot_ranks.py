@@ -1,0 +1,171 @@
+"""Mean ranks over subjects with the critical difference, and every pair of decoders compared.
+
+python paper_figures/plot_ranks.py --results DIR
+"""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from scipy.stats import friedmanchisquare, rankdata, studentized_range
+
+from braindecode_censor.autotransfer.statistics import compare
+from braindecode_censor.figures.folder import SELECTED, Missing
+from braindecode_censor.figures.product import Plot, run_script
+from braindecode_censor.figures.style import COLUMN, colour_of, label_of, new_figure
+
+LEVEL = 0.05
+
+
+def compared(results):
+    """Return the scores of decoders that are compared with each other.
+
+    Parameters
+    ----------
+    results : Results
+        What to compare.
+
+    Returns
+    -------
+    scores : DataFrame of shape (n_subjects, n_decoders)
+        Complete subjects. Without the selected decoder: it is one of the methods, and counting it twice would
+        shift the ranks of the others.
+    """
+    scores = results.by_subject.drop(columns=SELECTED, errors="ignore").dropna()
+    if len(scores) < 2 or scores.shape[1] < 2:
+        raise Missing(
+            f"a paired test needs two decoders on two subjects or more; there are {scores.shape[1]} decoders with "
+            f"scores of the same {len(scores)} subjects"
+        )
+    return scores
+
+
+def numbers(results):
+    """Return the mean rank of every decoder.
+
+    Parameters
+    ----------
+    results : Results
+        What to draw.
+
+    Returns
+    -------
+    frame : DataFrame
+        Columns decoder, rank (1 is best), and, the same in all rows, critical_difference (Nemenyi), friedman_p,
+        subjects and selected.
+    """
+    scores = compared(results)
+    count, decoders = scores.shape
+    ranks = np.apply_along_axis(rankdata, 1, -scores.to_numpy())
+    p = friedmanchisquare(*scores.to_numpy().T).pvalue if decoders > 2 else np.nan
+    q = studentized_range.ppf(1 - LEVEL, decoders, np.inf) / np.sqrt(2)
+    frame = pd.DataFrame({"decoder": scores.columns, "rank": ranks.mean(axis=0)})
+    frame["critical_difference"] = q * np.sqrt(decoders * (decoders + 1) / (6 * count))
+    frame["friedman_p"], frame["subjects"] = p, count
+    selected = results.decoders.get(SELECTED)
+    choices = [
+        results.decoders[decoder] for decoder in frame["decoder"]
+    ]  # the nested rule has one per subject
+    frame["selected"] = [isinstance(choice, str) and choice == selected for choice in choices]
+    return frame.sort_values("rank", kind="stable", ignore_index=True)
+
+
+def pairs(results):
+    """Return the paired test of every two decoders.
+
+    Parameters
+    ----------
+    results : Results
+        What to compare.
+
+    Returns
+    -------
+    frame : DataFrame
+        Columns first, second, gain (of the first), low, high, p (Wilcoxon) and p_holm (of all pairs).
+    """
+    scores = compared(results)
+    rows = []
+    for first, second in combinations(scores.columns, 2):
+        found = compare(scores[first], scores[second])
+        rows.append((first, second, *(found[key] for key in ("gain", "low", "high", "p"))))
+    frame = pd.DataFrame(rows, columns=["first", "second", "gain", "low", "high", "p"])
+    frame["p_holm"] = _holm(frame["p"].to_numpy())
+    return frame
+
+
+def _holm(p):
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return adjusted
+
+
+def draw(frame):
+    """Draw the diagram: ranks on a line, bars over decoders that are not told apart.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        From :func:`numbers`.
+
+    Returns
+    -------
+    figure : Figure
+        As wide as a column.
+    """
+    count = len(frame)
+    half = (count + 1) // 2
+    bars = _groups(frame)
+    figure, axis = new_figure(COLUMN, 0.85 + 0.17 * half + 0.1 * len(bars))
+    axis.set_axis_off()
+    unit = 1.0  # one line of text
+    top = -0.6 - 0.5 * len(bars)
+    margin = 0.75 + 0.07 * count
+    axis.set_xlim(1 - margin, count + margin)
+    axis.set_ylim(top - unit * half, 3.4)
+    axis.plot([1, count], [0, 0], color="black", linewidth=0.8)
+    for rank in range(1, count + 1):
+        axis.plot([rank, rank], [0, 0.25], color="black", linewidth=0.8)
+        axis.text(rank, 0.4, str(rank), ha="center", va="bottom")
+    difference = frame["critical_difference"].iloc[0]
+    shown = min(difference, count - 1)
+    axis.plot([1, 1 + shown], [2.0, 2.0], color="black", linewidth=1.2)
+    more = "" if shown == difference else ", wider than the scale"
+    p = frame["friedman_p"].iloc[0]
+    test = "" if np.isnan(p) else f"; Friedman p = {p:.3f}"
+    axis.text(1, 2.2, f"critical difference {difference:.2f}{more}{test}", ha="left", va="bottom")
+    for level, (low, high) in enumerate(bars):
+        axis.plot([low - 0.05, high + 0.05], [-0.5 * (level + 1)] * 2, color="black", linewidth=2.5)
+    for place, row in enumerate(frame.itertuples()):
+        left = place < half
+        line = top - unit * (place if left else count - 1 - place)
+        edge = 1 - 0.15 if left else count + 0.15
+        axis.plot([row.rank, row.rank, edge], [0, line, line], color=colour_of(row.decoder), linewidth=0.8)
+        name = f"{label_of(row.decoder)}{' *' if row.selected else ''}"
+        axis.text(edge + (-0.08 if left else 0.08), line, name, ha="right" if left else "left", va="center")
+    return figure
+
+
+def _groups(frame):
+    """Return the longest runs of ranks that lie within the critical difference."""
+    ranks, difference = frame["rank"].to_numpy(), frame["critical_difference"].iloc[0]
+    found = []
+    for low in range(len(ranks)):
+        high = int(np.flatnonzero(ranks <= ranks[low] + difference).max())
+        if high > low and (not found or high > found[-1][1]):
+            found.append((low, high))
+    return [(ranks[low], ranks[high]) for low, high in found]
+
+
+PLOT = Plot(
+    "ranks",
+    "Mean ranks",
+    "Mean rank of every decoder over subjects (1 is best; * is selected). A bar joins decoders whose ranks differ "
+    "by less than Nemenyi's critical difference at the 5 % level: they cannot be told apart.",
+    numbers,
+    draw,
+)
+
+if __name__ == "__main__":
+    run_script(__doc__, PLOT)

@@ -1,0 +1,86 @@
+"""The paper's figure of results: every fold's test score by decoder, and the same scores by test subject.
+
+python paper_figures/plot_results.py --results DIR
+"""
+
+import numpy as np
+
+from braindecode_censor.figures.product import Plot, run_script
+from braindecode_censor.figures.style import (
+    PAGE,
+    colour_of,
+    label_of,
+    legend_above,
+    marker_of,
+    new_figure,
+    tick_subjects,
+)
+
+
+def numbers(results):
+    """Return the score of every decoder in every fold.
+
+    Parameters
+    ----------
+    results : Results
+        What to draw.
+
+    Returns
+    -------
+    frame : DataFrame
+        Columns decoder, subject, score; subjects in the order of the baseline, seeds averaged.
+    """
+    frame = results.by_subject.rename_axis("subject").reset_index()
+    return frame.melt("subject", var_name="decoder", value_name="score")[["decoder", "subject", "score"]]
+
+
+def draw(frame):
+    """Draw the two panels.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        From :func:`numbers`.
+
+    Returns
+    -------
+    figure : Figure
+        As wide as the page.
+    """
+    figure, (left, right) = new_figure(PAGE, 2.5, 1, 2, sharey=True)
+    decoders, subjects = list(dict.fromkeys(frame["decoder"])), list(dict.fromkeys(frame["subject"]))
+    lines = []
+    for place, decoder in enumerate(decoders):
+        scores = frame[frame["decoder"] == decoder].set_index("subject")["score"].reindex(subjects)
+        look = {"color": colour_of(decoder), "marker": marker_of(decoder), "label": label_of(decoder)}
+        found = scores.dropna()
+        # apart from each other in the order of subjects, so that equal scores stay visible
+        jitter = np.linspace(-0.22, 0.22, len(found)) if len(found) > 1 else [0.0]
+        left.plot(place + np.asarray(jitter), found, linestyle="none", alpha=0.8, markeredgewidth=0, **look)
+        left.plot([place], [found.mean()], "x", color="black", markersize=6, markeredgewidth=1.4, zorder=5)
+        lines += right.plot(range(len(subjects)), scores, linewidth=0.8, alpha=0.9, markeredgewidth=0, **look)
+    left.set_xticks(
+        range(len(decoders)), [label_of(d) for d in decoders], rotation=30, ha="right", rotation_mode="anchor"
+    )
+    left.set_xlim(-0.6, len(decoders) - 0.4)
+    left.set_ylabel("balanced test accuracy")
+    left.set_title("every fold; × is the mean")
+    right.set_title("by test subject")
+    right.set_xlabel("test subject, sorted by the baseline")
+    tick_subjects(right, subjects)
+    legend_above(figure, lines, [line.get_label() for line in lines])
+    return figure
+
+
+PLOT = Plot(
+    "results",
+    "Results",
+    "Balanced accuracy on people the decoder has never seen. Left: every fold (one test subject each, averaged "
+    "over seeds), with the mean as a black ×. Right: the same scores by test subject, sorted by the baseline. "
+    "AutoTransfer is the setting that the paper's rule selects, so it coincides with one of the methods.",
+    numbers,
+    draw,
+)
+
+if __name__ == "__main__":
+    run_script(__doc__, PLOT)

@@ -1,0 +1,116 @@
+"""The paper's schematic: where the penalty acts, and what it does to the code.
+
+python paper_figures/plot_schematic.py --results DIR
+"""
+
+import numpy as np
+from matplotlib.patches import Ellipse, FancyArrowPatch, FancyBboxPatch
+
+from braindecode_censor.figures.product import Plot, run_script
+from braindecode_censor.figures.style import COLUMN, PALETTE, new_figure
+
+_GREY, _BLUE, _RED = "#595959", PALETTE[0], "#D55E00"
+_HEIGHT = 0.5  # of a box, in units of the drawing
+
+
+def numbers(results):
+    """Return None: nothing is measured here.
+
+    Parameters
+    ----------
+    results : Results
+        Not used.
+    """
+    return
+
+
+def draw(_=None):
+    """Draw the model above and two subjects' codes below.
+
+    Parameters
+    ----------
+    _ : None
+        There are no numbers.
+
+    Returns
+    -------
+    figure : Figure
+        As wide as a column.
+    """
+    figure, (top, bottom) = new_figure(COLUMN, 2.7, 2, 1, gridspec_kw={"height_ratios": [5, 4]})
+    _draw_model(top)
+    _draw_effect(bottom)
+    return figure
+
+
+def _draw_model(axis):
+    axis.set_axis_off()
+    axis.set(xlim=(0, 7.2), ylim=(0, 3), aspect="auto")
+    boxes = {
+        "x": (0.75, 2.2, 0.9, "signal\n$x$", _GREY),
+        "f": (2.2, 2.2, 1.1, "encoder\n$f_\\theta$", _BLUE),
+        "z": (3.65, 2.2, 0.9, "code\n$z$", _GREY),
+        "g": (5.1, 2.2, 1.1, "classifier\n$g_\\phi$", _BLUE),
+        "task": (6.6, 2.2, 0.95, "task loss\n$\\mathcal{L}_{task}$", _GREY),
+        "s": (2.2, 0.7, 1.1, "subject $s$\n(class $y$)", _GREY),
+        "a": (3.65, 0.7, 0.95, "censor\n$\\alpha_\\psi$", _RED),
+        "censor": (5.35, 0.7, 1.2, "penalty\n$\\lambda\\,\\mathcal{L}_{censor}$", _RED),
+    }
+    for x, y, width, text, colour in boxes.values():
+        frame = FancyBboxPatch(
+            (x - width / 2, y - 0.45), width, 0.9, boxstyle="round,pad=0,rounding_size=0.08",
+            facecolor="white", edgecolor=colour, linewidth=1.0,
+        )  # fmt: skip
+        axis.add_patch(frame)
+        axis.text(x, y, text, ha="center", va="center", fontsize=6.5, linespacing=1.25)
+    for first, second in ("xf", "fz", "zg", ("g", "task"), "sa", ("a", "censor")):
+        left, right = boxes[first], boxes[second]
+        _arrow(axis, (left[0] + left[2] / 2, left[1]), (right[0] - right[2] / 2, right[1]), _GREY)
+    _arrow(axis, (3.65, 1.75), (3.65, 1.15), _GREY)
+    # the gradient flows back into the encoder
+    _arrow(axis, (5.35, 1.15), (2.45, 1.75), _RED, style="--")
+    axis.text(5.55, 1.48, "gradient to the encoder", ha="left", va="center", fontsize=6.5, color=_RED)
+
+
+def _draw_effect(axis):
+    axis.set_axis_off()
+    axis.set(xlim=(0, 7.2), ylim=(0, 2.6), aspect="equal")
+    looks = ((_BLUE, "o", "$q(z\\,|\\,s_1)$"), (PALETTE[1], "^", "$q(z\\,|\\,s_2)$"))
+    rng = np.random.default_rng(3)
+    clouds = [rng.standard_normal((25, 2)) for _ in looks]
+    for centre, gap, title in ((1.7, 0.75, "plain training"), (5.5, 0.12, "censored")):
+        for (colour, marker, name), cloud, side in zip(looks, clouds, (-1, 1)):
+            middle = (centre + side * gap, 1.05 + 0.15 * side * gap)
+            axis.add_patch(Ellipse(middle, 1.7, 1.3, facecolor=colour, alpha=0.18, linewidth=0))
+            points = np.asarray(middle) + cloud * (0.34, 0.26)
+            axis.plot(
+                *points.T, linestyle="none", marker=marker, color=colour, markersize=2.2, markeredgewidth=0
+            )
+            if gap > 0.5:
+                axis.text(
+                    middle[0] + side * 0.35, 0.05, name, ha="center", va="bottom", fontsize=6.5, color="black"
+                )
+        axis.text(centre, 2.15, title, ha="center", va="bottom", fontsize=7)
+    _arrow(axis, (3.5, 1.05), (4.15, 1.05), _GREY, width=1.4)
+
+
+def _arrow(axis, start, end, colour, style="-", width=0.9):
+    arrow = FancyArrowPatch(
+        start, end, arrowstyle="-|>", mutation_scale=6, color=colour, linewidth=width, linestyle=style,
+        shrinkA=0, shrinkB=0,
+    )  # fmt: skip
+    axis.add_patch(arrow)
+
+
+PLOT = Plot(
+    "schematic",
+    "The method",
+    "Top: subject s produces the signal x, which the encoder maps to the code z; the classifier is trained on the "
+    "task loss. A censoring model measures how much z tells about s (in conditional mode within each class y), and "
+    "λ times that penalty is added. Bottom: the codes of two subjects are drawn together.",
+    numbers,
+    draw,
+)
+
+if __name__ == "__main__":
+    run_script(__doc__, PLOT)

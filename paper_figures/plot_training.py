@@ -1,0 +1,137 @@
+"""The course of training: task loss, penalty, and how well the critic tells subjects apart.
+
+python paper_figures/plot_training.py --results DIR
+"""
+
+import pandas as pd
+
+from braindecode_censor.autotransfer.grid import METHODS
+from braindecode_censor.figures.folder import BASELINE, Missing
+from braindecode_censor.figures.product import Plot, run_script
+from braindecode_censor.figures.style import PAGE, colour_of, label_of, new_figure
+
+COLUMNS = {
+    "train_loss": "train_loss",
+    "valid_loss": "valid_loss",
+    "subject_penalty": "penalty",
+    "subject_accuracy": "subject_accuracy",
+    "subject_chance": "subject_chance",
+}
+ROWS = {
+    "task loss": ("train_loss", "valid_loss"),
+    "penalty": ("penalty",),
+    "subject accuracy": ("subject_accuracy",),
+}
+
+
+def numbers(results):
+    """Return every epoch of every decoder's trainings.
+
+    Parameters
+    ----------
+    results : Results
+        What to draw.
+
+    Returns
+    -------
+    frame : DataFrame
+        Columns decoder, subject (left out), epoch, train_loss, valid_loss, penalty, subject_accuracy and
+        subject_chance; NaN where a method has no such thing.
+    """
+    frames = []
+    for decoder in (BASELINE, *METHODS):
+        if decoder not in results.decoders:
+            continue
+        for subject, history in results.histories(decoder).items():
+            frame = history.reindex(columns=list(COLUMNS)).rename(columns=COLUMNS).astype(float)
+            frame.insert(0, "epoch", range(1, len(frame) + 1))
+            frame.insert(0, "subject", subject)
+            frame.insert(0, "decoder", decoder)
+            frames.append(frame)
+    if not frames:
+        raise Missing(
+            f"{results.folder} holds no trainings that trainings/index.csv names: call `autotransfer resume` once"
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+def draw(frame):
+    """Draw one column per decoder.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        From :func:`numbers`.
+
+    Returns
+    -------
+    figure : Figure
+        As wide as the page.
+    """
+    decoders = list(dict.fromkeys(frame["decoder"]))
+    figure, axes = new_figure(PAGE, 3.3, len(ROWS), len(decoders), sharex=True, squeeze=False)
+    for column, decoder in enumerate(decoders):
+        mine = frame[frame["decoder"] == decoder]
+        axes[0, column].set_title(label_of(decoder))
+        for axis, (name, quantities) in zip(axes[:, column], ROWS.items()):
+            for quantity, line in zip(quantities, ("-", ":")):
+                _draw_folds(axis, mine, quantity, colour_of(decoder), line)
+            if mine[quantities[0]].isna().all():
+                _say_nothing(
+                    axis, "no penalty" if name == "penalty" or decoder == BASELINE else "no subject critic"
+                )
+            if column == 0:
+                axis.set_ylabel(name)
+    _share_height(axes[0], frame[list(ROWS["task loss"])])
+    _share_height(axes[2], frame[["subject_accuracy", "subject_chance"]])
+    for axis, decoder in zip(axes[2], decoders):
+        chance = frame.loc[frame["decoder"] == decoder, "subject_chance"].mean()
+        if chance == chance:
+            axis.axhline(chance, color="#595959", linewidth=0.8, linestyle="--")
+    figure.align_ylabels(axes[:, 0])
+    figure.supxlabel("epoch", fontsize=7)
+    return figure
+
+
+def _draw_folds(axis, mine, quantity, colour, line):
+    """Draw every fold thinly, and the mean over the epochs that no fold has stopped before."""
+    wide = mine.pivot(index="epoch", columns="subject", values=quantity)
+    if wide.isna().all(axis=None):
+        return
+    axis.plot(wide.index, wide, color=colour, linewidth=0.4, alpha=0.35, linestyle=line)
+    mean = wide.dropna().mean(axis=1)
+    axis.plot(mean.index, mean, color=colour, linewidth=1.3, linestyle=line)
+
+
+def _say_nothing(axis, text):
+    axis.text(
+        0.5, 0.5, text, ha="center", va="center", transform=axis.transAxes, color="#595959", fontsize=6.5
+    )
+    axis.set_yticks([])
+    axis.spines["left"].set_visible(False)
+
+
+def _share_height(axes, values):
+    low, high = values.min(axis=None), values.max(axis=None)
+    if not low < high:
+        return
+    room = 0.05 * (high - low)
+    for place, axis in enumerate(axes):
+        axis.set_ylim(low - room, high + room)
+        if place:
+            axis.tick_params(labelleft=False)
+
+
+PLOT = Plot(
+    "training",
+    "Course of training",
+    "Trainings of the cross-validation with the first seed: thin lines are folds, thick ones their mean up to the "
+    "epoch at which the first fold stops. Top: task loss of the training subjects (solid) and of the validation "
+    "subject (dotted). Middle: the penalty, in units of its own. Bottom: how often the adversary names the right "
+    "training subject; dashed is chance. Methods without such a critic have no curve there; see the leakage.",
+    numbers,
+    draw,
+)
+
+if __name__ == "__main__":
+    run_script(__doc__, PLOT)

@@ -1,0 +1,115 @@
+"""Accuracy against the weight of the penalty, λ, by method and mode.
+
+python paper_figures/plot_weights.py --results DIR
+"""
+
+import pandas as pd
+
+from braindecode_censor.autotransfer.grid import METHODS
+from braindecode_censor.figures.folder import BASELINE, Missing
+from braindecode_censor.figures.product import Plot, run_script
+from braindecode_censor.figures.style import PAGE, label_of, legend_above, new_figure
+
+# Modes have their own colours: within a panel the method is the same.
+MODES = {
+    "marginal": ("#0072B2", "o", "-"),
+    "conditional": ("#D55E00", "s", "--"),
+    "complementary": ("#009E73", "^", ":"),
+}
+
+
+def numbers(results):
+    """Return the scores of every setting.
+
+    Parameters
+    ----------
+    results : Results
+        What to draw.
+
+    Returns
+    -------
+    frame : DataFrame
+        Columns method, mode, weight, setting, search (validation accuracy on the split of the search) and test
+        (mean over the folds, of settings that were cross-validated); the baseline has a row without weight.
+    """
+    search = results.require("search.csv", "it is written by `autotransfer run`")
+    parts = search["setting"].str.extract(r"^[^-]+-(?P<mode>[^-]+)-(?P<weight>[\d.]+(?:e[+-]?\d+)?)(?:-|$)")
+    frame = pd.DataFrame({"method": search["method"], "mode": parts["mode"]})
+    frame["weight"], frame["setting"] = parts["weight"].astype(float), search["setting"]
+    frame["search"] = search["score_valid"]
+    tested = results.scores.groupby("setting")["score"].mean()
+    frame["test"] = frame["setting"].map(tested)
+    baseline = pd.DataFrame([{"method": BASELINE, "setting": BASELINE, "test": tested.get(BASELINE)}])
+    frame = pd.concat([frame[frame["weight"] > 0], baseline], ignore_index=True)
+    if frame["search"].notna().sum() == 0:
+        raise Missing("search.csv holds no score that is a number")
+    return frame.sort_values(["method", "mode", "weight", "setting"], ignore_index=True)
+
+
+def draw(frame):
+    """Draw one panel per method.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        From :func:`numbers`.
+
+    Returns
+    -------
+    figure : Figure
+        As wide as the page.
+    """
+    methods = [method for method in METHODS if method in set(frame["method"])]
+    figure, axes = new_figure(PAGE, 1.9, 1, len(methods), sharey=True, squeeze=False)
+    baseline = frame.loc[frame["method"] == BASELINE, "test"].iloc[0]
+    handles = {}
+    for axis, method in zip(axes[0], methods):
+        mine = frame[frame["method"] == method]
+        handles["baseline, test"] = axis.axhline(baseline, color="#595959", linewidth=0.8, linestyle="-.")
+        for mode, (colour, marker, line) in MODES.items():
+            rows = mine[mine["mode"] == mode].dropna(subset="search")
+            if rows.empty:
+                continue
+            best = rows.groupby("weight")["search"].max()  # over the method's other options
+            handles[f"{mode}, validation"] = axis.plot(
+                best.index, best, color=colour, marker=marker, linestyle=line, markersize=3
+            )[0]
+            tested = rows.dropna(subset="test")
+            found = axis.plot(
+                tested["weight"], tested["test"], linestyle="none", marker=marker, color=colour,
+                markerfacecolor="none", markersize=6.5, markeredgewidth=0.9,
+            )  # fmt: skip
+            if len(tested):
+                handles[f"{mode}, test"] = found[0]
+        axis.set_xscale("log")
+        axis.margins(x=0.15)
+        axis.set_title(label_of(method))
+        axis.tick_params(axis="x", which="minor", bottom=False)
+        _ticks(axis, mine["weight"])
+    axes[0, 0].set_ylabel("balanced accuracy")
+    figure.supxlabel("weight λ of the penalty", fontsize=7)
+    names = sorted(handles, key=lambda name: (name.endswith("test"), name.startswith("baseline"), name))
+    legend_above(figure, [handles[name] for name in names], names, columns=4)
+    return figure
+
+
+def _ticks(axis, weights):
+    """Mark the values of a grid; of many values, as Optuna proposes, leave the choice to matplotlib."""
+    values = sorted(set(weights))
+    if len(values) <= 5:
+        axis.set_xticks(values, [f"{value:g}" for value in values])
+        axis.set_xticks([], minor=True)
+
+
+PLOT = Plot(
+    "weights",
+    "Weight of the penalty",
+    "Lines: validation accuracy in the search (one split, one seed; the best of the method's other options). Open "
+    "markers: mean test accuracy over all folds of the settings that were cross-validated, with the baseline as "
+    "a horizontal line.",
+    numbers,
+    draw,
+)
+
+if __name__ == "__main__":
+    run_script(__doc__, PLOT)

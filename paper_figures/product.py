@@ -1,0 +1,190 @@
+"""What a script makes: a figure with its numbers, or a table. Same bytes from the same results."""
+
+import argparse
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from braindecode_censor.autotransfer.store import write_atomically
+from braindecode_censor.figures.folder import Missing, read_results
+from braindecode_censor.figures.style import style
+
+__all__ = ["Plot", "Table", "make", "run_script"]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure.
+
+    Parameters
+    ----------
+    name : str
+        Name of its files.
+    title, caption : str
+        What it shows, in words and in a sentence or two.
+    numbers : callable
+        Results to the frame of numbers that is drawn; None for a figure without numbers.
+    draw : callable
+        That frame to a figure.
+    """
+
+    name: str
+    title: str
+    caption: str
+    numbers: Callable
+    draw: Callable
+
+    def figure(self, results):
+        """Return the figure.
+
+        Parameters
+        ----------
+        results : Results
+            What to draw.
+
+        Returns
+        -------
+        figure : matplotlib.figure.Figure
+            In the common style.
+        """
+        with style():
+            return self.draw(self.numbers(results))
+
+    def write(self, results, folder):
+        """Write PDF, PNG and, if there are any, the numbers.
+
+        Parameters
+        ----------
+        results : Results
+            What to draw.
+        folder : Path
+            Where to.
+
+        Returns
+        -------
+        paths : list of Path
+            The files.
+        """
+        numbers = self.numbers(results)
+        files = {} if numbers is None else {"csv": numbers.to_csv(index=False).encode()}
+        with style():
+            figure = self.draw(numbers)
+            # no dates and versions in the files, so that the same results give the same bytes
+            for kind, metadata in (
+                ("pdf", {"CreationDate": None, "Producer": None}),
+                ("png", {"Software": None}),
+            ):
+                buffer = io.BytesIO()
+                figure.savefig(buffer, format=kind, metadata=metadata)
+                files[kind] = buffer.getvalue()
+        return _write(files, folder, self.name)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Parameters
+    ----------
+    name : str
+        Name of its files.
+    title, caption : str
+        What it shows, in words and in a sentence.
+    rows : callable
+        Results to frame, in plain text.
+    latex : callable
+        That frame to LaTeX.
+    """
+
+    name: str
+    title: str
+    caption: str
+    rows: Callable
+    latex: Callable
+
+    def write(self, results, folder):
+        """Write CSV and LaTeX.
+
+        Parameters
+        ----------
+        results : Results
+            What to tell.
+        folder : Path
+            Where to.
+
+        Returns
+        -------
+        paths : list of Path
+            The files.
+        """
+        rows = self.rows(results)
+        files = {"csv": rows.to_csv(index=False).encode(), "tex": self.latex(rows).encode()}
+        return _write(files, folder, self.name)
+
+
+def _write(files, folder, name):
+    for ending, content in files.items():
+        write_atomically(folder / f"{name}.{ending}", content)
+    return [folder / f"{name}.{ending}" for ending in files]
+
+
+def make(products, results, folder):
+    """Write what can be made of some results.
+
+    Parameters
+    ----------
+    products : iterable of Plot or Table
+        What is wanted.
+    results : Results
+        What there is.
+    folder : Path
+        Where to.
+
+    Returns
+    -------
+    written : list of Path
+        The files.
+    missing : dict of str to str
+        Name of what could not be made to the reason. Files of an earlier run under that name are removed, for
+        they would show other results.
+    """
+    written, missing = [], {}
+    for product in products:
+        try:
+            written += product.write(results, folder)
+        except Missing as reason:
+            missing[product.name] = str(reason)
+            for ending in ("pdf", "png", "csv", "tex"):
+                (folder / f"{product.name}.{ending}").unlink(missing_ok=True)
+    return written, missing
+
+
+def run_script(description, *products):
+    """Be the command line of a script.
+
+    Parameters
+    ----------
+    description : str
+        The script's docstring.
+    *products : Plot or Table
+        What it makes.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=Path, default=Path("demo_results"), help="folder of results")
+    parser.add_argument("--out", type=Path, help="folder for figures; RESULTS/figures if not given")
+    args = parser.parse_args()
+    try:
+        results = read_results(args.results)
+    except Missing as reason:
+        sys.exit(f"{parser.prog}: {reason}")
+    for note in results.notes:
+        print(f"note: {note}")
+    written, missing = make(products, results, args.out or args.results / "figures")
+    for path in written:
+        print(path)
+    for name, reason in missing.items():
+        print(f"{name}: not drawn: {reason}")

@@ -1,0 +1,195 @@
+"""One look for all figures: sizes of the paper's page, colours that colour-blind readers can tell apart, labels."""
+
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from braindecode_censor.autotransfer.grid import METHODS
+
+__all__ = [
+    "COLUMN",
+    "PAGE",
+    "colour_of",
+    "label_of",
+    "legend_above",
+    "marker_of",
+    "new_figure",
+    "style",
+    "tick_subjects",
+]
+
+#: Width in inches of a column and of both columns with the gap, on letter paper with margins of 0.75 inch.
+COLUMN, PAGE = 3.4, 7.0
+# Okabe and Ito's palette, with the baseline in grey; markers tell the same in black and white.
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
+_LOOKS = {
+    "baseline": ("#595959", "o", "Baseline"),
+    **{
+        method: (colour, marker, label)
+        for method, colour, marker, label in zip(
+            METHODS, _COLOURS, "s^Dv<", ("Adv", "MIGE", "MMD", "PairMMD", "BEGAN")
+        )
+    },
+    "AutoTransfer (paper)": ("#D55E00", "P", "AutoTransfer"),
+    "AutoTransfer (nested)": ("#000000", "*", "AutoTransfer (nested)"),
+}
+_OTHERS = ("#8C6D31", "#637939", "#7B4173", "#843C39")
+_LONGEST = 14  # letters of a label before it is cut
+#: Colours of subjects and classes.
+PALETTE = (*_COLOURS, "#D55E00", "#F0E442", "#000000")
+
+
+def style():
+    """Return a context in which figures are made and saved.
+
+    Returns
+    -------
+    context : context manager
+        Matplotlib's defaults and ``style.mplstyle``, whatever the user's own settings are.
+    """
+    return matplotlib.rc_context({**matplotlib.rcParamsDefault, **_read_style()})
+
+
+def _read_style():
+    rules = matplotlib.rc_params_from_file(
+        Path(__file__).with_name("style.mplstyle"), use_default_template=False
+    )
+    return dict(rules)
+
+
+def new_figure(width, height, rows=1, columns=1, **options):
+    """Return a figure and its axes.
+
+    Parameters
+    ----------
+    width, height : float
+        Inches; `width` is ``COLUMN`` or ``PAGE``.
+    rows, columns : int
+        Grid of axes.
+    **options
+        Options of ``Figure.subplots``.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        Without pyplot: no window, no global state, whatever backend the user has set.
+    axes : Axes or ndarray of Axes
+        As ``Figure.subplots`` returns them.
+    """
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def colour_of(decoder):
+    """Return the colour of a decoder, the same in all figures.
+
+    Parameters
+    ----------
+    decoder : str
+        Row of the table of results.
+
+    Returns
+    -------
+    colour : str
+        Hexadecimal.
+    """
+    return _look(decoder)[0]
+
+
+def marker_of(decoder):
+    """Return the marker of a decoder, the same in all figures.
+
+    Parameters
+    ----------
+    decoder : str
+        Row of the table of results.
+
+    Returns
+    -------
+    marker : str
+        As matplotlib writes it.
+    """
+    return _look(decoder)[1]
+
+
+def label_of(decoder):
+    """Return how a decoder is called in print.
+
+    Parameters
+    ----------
+    decoder : str
+        Row of the table of results.
+
+    Returns
+    -------
+    label : str
+        Short.
+    """
+    return _look(decoder)[2]
+
+
+def _look(decoder):
+    if decoder in _LOOKS:
+        return _LOOKS[decoder]
+    # somebody else's pipeline: the name decides, so that all figures agree without knowing each other
+    number = sum(map(ord, decoder))
+    return _OTHERS[number % len(_OTHERS)], "Xph8"[number % 4], shorten(decoder)
+
+
+def shorten(text, longest=_LONGEST):
+    """Cut a label that would not fit.
+
+    Parameters
+    ----------
+    text : object
+        Any name.
+    longest : int
+        Letters.
+
+    Returns
+    -------
+    text : str
+        With an ellipsis in the middle if need be, for the ends tell names apart, and dollar signs kept from
+        being taken for formulas.
+    """
+    text = str(text)
+    if len(text) > longest:
+        head = (longest - 1) // 2
+        text = f"{text[:head]}…{text[head + 1 - longest :]}"
+    return text.replace("$", r"\$")
+
+
+def tick_subjects(axis, subjects):
+    """Write one tick per subject below an axis, upright where they would touch each other.
+
+    Parameters
+    ----------
+    axis : Axes
+        Its x axis.
+    subjects : sequence
+        Names, in the order of the places 0, 1, 2, ...
+    """
+    names = [shorten(subject) for subject in subjects]
+    width = axis.get_figure().get_figwidth() / axis.get_gridspec().ncols
+    room = 0.8 * width / max(len(names), 1)  # inches per name; a letter of 6.5 points takes about 0.06
+    step = max(1, -(-len(names) // int(0.8 * width / 0.12)))  # upright names need 0.12 inch each
+    upright = step > 1 or 0.06 * max(map(len, names), default=1) + 0.05 > room
+    places = range(0, len(names), step)
+    axis.set_xticks(places, [names[k] for k in places], rotation=90 if upright else 0)
+    axis.set_xlim(-0.5, len(names) - 0.5)
+
+
+def legend_above(figure, handles, labels, columns=8):
+    """Put one legend over all axes.
+
+    Parameters
+    ----------
+    figure : Figure
+        Where.
+    handles, labels : list
+        Artists and what to call them.
+    columns : int
+        Entries per line.
+    """
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(columns, len(labels)))
