@@ -200,7 +200,10 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         """
         if not isinstance(X, Trials):  # skorch's fit ends up here too, with prepared trials
             X, y = self._prepare(X, y, subjects)
-        super().partial_fit(X, y, **fit_params)
+        try:
+            super().partial_fit(X, y, **fit_params)
+        finally:
+            self.trials_ = None  # an estimator must not carry its training data around
         best = dict(self.callbacks_)["best"]
         self.best_epoch_, self.valid_score_ = best.epoch_, best.score_
         return self

@@ -140,6 +140,8 @@ class _Deck:
 
     def deal(self, n):
         n = min(n, len(self.cards))
+        if not len(self.left):
+            self.left = self.rng.permutation(self.cards)
         if len(self.left) < n:
             fresh = self.rng.permutation(self.cards)
             # The hand begins with what is left of the old round; the new round must not repeat that in it.

@@ -7,6 +7,9 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, S
 
 __all__ = ["TrialLoader", "Trials", "check_labels", "read_signals", "zscore"]
 
+# Trials handled at a time where the steps of a computation would otherwise run through memory, not the cache.
+_CHUNK = 64
+
 
 class Trials(Dataset):
     """A dataset whose items are whole batches when it is indexed by a list.
@@ -25,13 +28,53 @@ class Trials(Dataset):
         self.x = x
         self.y = torch.zeros(len(x), dtype=torch.int64, device=x.device) if y is None else y
         self.subjects = subjects
+        self.moments = None
+        self._last = None
 
     def __len__(self):
         return len(self.x)
 
     def __getitem__(self, position):
         position = torch.as_tensor(position, device=self.x.device)
-        return self.x[position], self.y[position]
+        if position.ndim != 1:
+            return self.x[position], self.y[position]
+        x = self.x.index_select(0, position)  # copies whole trials, twice as fast as x[position]
+        self._last = x, x._version, position
+        return x, self.y[position]
+
+    def compute_moments(self, lag_moments, positions):
+        """Compute what a network needs of every trial's own, once.
+
+        Parameters
+        ----------
+        lag_moments : callable
+            Moments of some trials, as :meth:`braindecode_censor.encoder.FastEEGNet.lag_moments`.
+        positions : ndarray of int
+            The trials that will be trained on.
+        """
+        for part in torch.as_tensor(positions, device=self.x.device).split(_CHUNK):
+            found = lag_moments(self.x[part])
+            if self.moments is None:  # memory of trials that are never written to is never taken
+                self.moments = found.new_empty(len(self), *found.shape[1:])
+            self.moments[part] = found
+
+    def moments_of(self, x):
+        """Return the moments of the batch that was fetched last.
+
+        Parameters
+        ----------
+        x : Tensor
+            Signals of a batch.
+
+        Returns
+        -------
+        moments : Tensor or None
+            None unless `x` is that batch, unchanged: what was augmented or moved has other moments.
+        """
+        if self.moments is None or self._last is None:
+            return None
+        last, version, position = self._last
+        return self.moments.index_select(0, position) if x is last and x._version == version else None
 
 
 class TrialLoader(DataLoader):
@@ -78,6 +121,13 @@ def zscore(x):
         Mean 0 and variance 1 over time. A constant channel becomes zeros: it carries nothing, and dividing
         by its rounding error would turn it into noise.
     """
+    standard = np.empty_like(x)
+    for start in range(0, len(x), _CHUNK):
+        standard[start : start + _CHUNK] = _zscore(x[start : start + _CHUNK])
+    return standard
+
+
+def _zscore(x):
     eps = np.finfo(x.dtype).eps
     largest = np.abs(x).max(axis=-1, keepdims=True)
     # Divided by its own size first, so that neither volts nor a huge unit leave the range of squares.
@@ -153,6 +203,8 @@ def check_labels(name, labels, n_trials, remedy):
 
 
 def _check_finite(signals):
+    if np.isfinite(signals.sum(dtype=np.float64)):  # one pass; the sum of huge numbers alone may overflow
+        return
     finite = np.isfinite(signals).all(axis=(1, 2))
     if not finite.all():
         raise ValueError(
