@@ -5,10 +5,10 @@ import warnings
 from importlib import import_module
 from pathlib import Path
 
+from braindecode_censor import __version__
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
-
-from braindecode_censor import __version__
 
 project = "braindecode-censor"
 author = "The braindecode-censor developers"
@@ -23,7 +23,14 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_ext", "_templates", "gallery/**/*.md5", "gallery/**/*.ipynb", "gallery/**/*.py"]
+exclude_patterns = [
+    "_build",
+    "_ext",
+    "_templates",
+    "gallery/**/*.md5",
+    "gallery/**/*.ipynb",
+    "gallery/**/*.py",
+]
 templates_path = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 

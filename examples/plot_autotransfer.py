@@ -20,10 +20,10 @@ from braindecode_censor.datasets import SimulatedSubjects
 
 warnings.filterwarnings("ignore")
 experiment = bc.AutoTransfer(
-    dataset=SimulatedSubjects(5, 60, n_channels=8, seed=2),
+    dataset=SimulatedSubjects(5, 60, n_channels=8, preset="easy", seed=2),
     out=tempfile.mkdtemp(),
     preset=[{"method": ["mmd", "adv"], "mode": ["marginal", "conditional"], "weight": 0.3}],
-    training={"max_epochs": 15, "lr": 3e-3, "batch_size": 32},
+    training={"max_epochs": 10, "lr": 1e-2, "batch_size": 32},
     top=1,
 )
 result = experiment.run()

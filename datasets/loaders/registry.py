@@ -2,7 +2,9 @@
 
 import moabb.datasets
 import moabb.paradigms
+from moabb.datasets.base import BaseDataset
 from moabb.datasets.utils import _init_dataset
+from moabb.paradigms.base import BaseParadigm
 
 from braindecode_censor.datasets._check import check_name
 from braindecode_censor.datasets.asl_emg import ASLEMG
@@ -19,6 +21,7 @@ from braindecode_censor.datasets.paradigms import (
 from braindecode_censor.datasets.rsvp import RSVP
 from braindecode_censor.datasets.simulated import SimulatedSubjects
 
+#: Short name -> dataset.
 DATASETS = {
     "simulated": SimulatedSubjects,
     "errp": ErrP,
@@ -27,7 +30,7 @@ DATASETS = {
     "aslemg": ASLEMG,
     "folder": EpochsFolder,
 }
-# value of dataset.paradigm -> paradigm
+#: Value of ``dataset.paradigm`` -> paradigm.
 PARADIGMS = {
     "p300": ERP,
     "errp": ErrorPotentials,
@@ -82,8 +85,13 @@ def default_paradigm(dataset, **options):
     return PARADIGMS.get(dataset.paradigm, EpochsParadigm)(**options)
 
 
-def register():
+def register(*classes):
     """Make our datasets and paradigms known to ``moabb.benchmark`` and ``dataset_search``; once is enough.
+
+    Parameters
+    ----------
+    *classes : type
+        Further datasets or paradigms, your own; MOABB makes each without arguments when it lists them.
 
     Notes
     -----
@@ -93,6 +101,7 @@ def register():
     """
     wanted = [(moabb.datasets, cls) for cls in DATASETS.values() if cls is not EpochsFolder]
     wanted += [(moabb.paradigms, cls) for cls in PARADIGMS.values()]
+    wanted += [(_moabb_module(cls), cls) for cls in classes]
     for module, cls in wanted:  # all or nothing
         known = getattr(module, cls.__name__, cls)
         if known is not cls:
@@ -103,6 +112,14 @@ def register():
     for module, cls in wanted:
         setattr(module, cls.__name__, cls)
     _init_dataset()
+
+
+def _moabb_module(cls):
+    if isinstance(cls, type) and issubclass(cls, BaseDataset):
+        return moabb.datasets
+    if isinstance(cls, type) and issubclass(cls, BaseParadigm):
+        return moabb.paradigms
+    raise ValueError(f"register({cls!r}): pass classes derived from MOABB's BaseDataset or BaseParadigm.")
 
 
 def describe():

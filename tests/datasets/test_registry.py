@@ -59,6 +59,22 @@ def test_a_name_moabb_uses_otherwise_is_not_overwritten(monkeypatch):
     assert moabb.datasets.ErrP is int and not hasattr(moabb.datasets, "SimulatedSubjects")
 
 
+class SmallStudy(SimulatedSubjects):
+    def __init__(self):
+        super().__init__(4, 40, seed=5)
+
+
+def test_a_dataset_of_ones_own(registered, monkeypatch):
+    monkeypatch.setattr(moabb.datasets, "SmallStudy", SmallStudy, raising=False)  # removed afterwards
+    bc.register(SmallStudy)
+    assert "SmallStudy" in {type(d).__name__ for d in moabb.paradigms.P300().datasets}
+    for wrong in (SmallStudy(), int):
+        with pytest.raises(
+            ValueError, match=r"pass classes derived from MOABB's BaseDataset or BaseParadigm"
+        ):
+            bc.register(wrong)
+
+
 def test_a_broken_folder_does_not_break_moabbs_lists(registered, tmp_path, monkeypatch):
     """dataset_search makes every dataset with no arguments, whatever lies in the default folders."""
     (tmp_path / "subject_01.npz").write_bytes(b"no archive")
