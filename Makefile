@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each use two cores fully; several torch processes with many threads thrash.
 WORKERS ?= 2
 
-.PHONY: setup demo test lint benchmarks clean
+.PHONY: setup demo test lint docs benchmarks clean
 
 setup: $(STAMP)
 
@@ -29,8 +29,13 @@ lint: setup
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+# Without network and without warnings; the gallery runs only the examples that changed.
+docs: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
 benchmarks: setup
 	$(BIN)/python benchmarks/penalties.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) docs/_build docs/gallery docs/generated build dist *.egg-info .pytest_cache .ruff_cache

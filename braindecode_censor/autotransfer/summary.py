@@ -2,7 +2,6 @@
 
 import pandas as pd
 
-from braindecode_censor.autotransfer.grid import METHODS
 from braindecode_censor.autotransfer.selection import (
     NESTED,
     RULES,
@@ -12,6 +11,7 @@ from braindecode_censor.autotransfer.selection import (
     scores_of_choice,
 )
 from braindecode_censor.autotransfer.statistics import compare, gain_of_weak_subjects, seed_spread
+from braindecode_censor.measures import MEASURES
 
 __all__ = ["choices", "summarise"]
 
@@ -32,7 +32,7 @@ def choices(scores, inner=None):
     chosen : dict of str to str or Series
         Rule to setting; the nested rule has one setting per subject.
     """
-    ours = scores[scores["method"].isin(["baseline", *METHODS])]
+    ours = scores[scores["method"].isin(["baseline", *MEASURES])]
     chosen = {rule: choose(ours, rule) for rule in RULES}
     if inner is not None:
         chosen[NESTED] = choose_nested(inner)
@@ -58,12 +58,12 @@ def summarise(scores, chosen):
         from it.
     """
     entries = {"baseline": "baseline"}
-    for method in METHODS:
+    for method in MEASURES:
         mine = scores[scores["method"] == method]
         if len(mine):
             entries[method] = choose(mine, "paper")
     entries |= {f"AutoTransfer ({rule})": choice for rule, choice in chosen.items()}
-    others = scores[~scores["method"].isin(["baseline", *METHODS])]
+    others = scores[~scores["method"].isin(["baseline", *MEASURES])]
     entries |= {name: name for name in others["setting"].unique()}
     baseline = scores_of_choice(scores, "baseline")
     rows = {

@@ -1,0 +1,71 @@
+"""Run a script in a process of its own, without paying for its imports each time.
+
+A fork server imports Braindecode, MOABB and torch once per test worker (about ten seconds) and forks for every script,
+so no script sees what another one registered, patched or filtered.
+"""
+
+import os
+import re
+import runpy
+import socket
+import sys
+import tempfile
+import time
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+PRELOAD = ["matplotlib.pyplot", "braindecode_censor.autotransfer.experiment"]
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Run(NamedTuple):
+    """What a script left behind."""
+
+    code: int
+    output: str
+    seconds: float
+    figures: int
+
+
+def run_script(path, folder, timeout=300):
+    """Run a Python file in `folder`, with temporary files, caches and settings in there, and without network."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    process = context.Process(target=_work, args=(str(path), str(folder)))
+    process.start()
+    process.join(timeout)
+    if process.is_alive():
+        process.kill()
+        process.join()
+    output = (folder / "output.txt").read_text()
+    last = re.search(r"^cpu ([\d.]+) figures (\d+)$", output, re.MULTILINE)
+    return Run(process.exitcode, output, float(last[1]) if last else 0.0, int(last[2]) if last else 0)
+
+
+def python_blocks(path):
+    """Return the Python of a Markdown page as one script."""
+    return "\n".join(re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL))
+
+
+def _work(path, folder):
+    import matplotlib.pyplot as plt
+    import torch
+
+    with open(Path(folder, "output.txt"), "w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.chdir(folder)
+    os.environ.update(MNE_DATA=folder, _MNE_FAKE_HOME_DIR=folder, TMPDIR=folder)
+    tempfile.tempdir = folder
+    sys.argv = [path]
+    plt.switch_backend("Agg")
+    torch.set_num_threads(1)
+    socket.socket.connect = _no_network
+    started = time.process_time()
+    runpy.run_path(path, run_name="__main__")
+    print(f"cpu {time.process_time() - started:.1f} figures {len(plt.get_fignums())}", flush=True)
+
+
+def _no_network(*args):
+    raise OSError("examples and snippets must run without network")
