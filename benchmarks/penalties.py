@@ -60,7 +60,9 @@ def make_step(method, mode, n_subjects=8, batch=128, shape=(16, 128)):
             method, mode=mode, n_features=n_features, n_subjects=n_subjects, n_classes=2
         )
         if penalty.has_critic:
-            critic = torch.optim.AdamW(penalty.critic_parameters(), lr=1e-3)
+            critic = torch.optim.AdamW(
+                penalty.critic_parameters(), lr=1e-3, fused=True
+            )  # as the callback does
 
     def step():
         output = model(x)

@@ -68,6 +68,7 @@ def _add_machine(parser):
     add("--jobs", type=int, default=1, help="trainings at a time on this machine")
     add("--backend", choices=["local", "dask"], default="local", help="where to train")
     add("--scheduler", help="address of a Dask scheduler, such as tcp://10.0.0.1:8786")
+    add("--storage", help="database of Optuna's studies for several machines, such as postgresql://host/name")
     add("--json", action="store_true", help="print one JSON object to standard output and nothing else")
     add("--quiet", action="store_true", help="no progress bar")
 
@@ -172,7 +173,8 @@ def _run(args, **arguments):
     from braindecode_censor.autotransfer.experiment import AutoTransfer
     from braindecode_censor.autotransfer.progress import Progress
 
-    machine = {"jobs": args.jobs, "backend": args.backend, "scheduler": args.scheduler}
+    names = ("jobs", "backend", "scheduler", "storage")
+    machine = {name: getattr(args, name) for name in names}
     experiment = AutoTransfer(out=args.out, **machine, **arguments)
     plan = experiment.plan()
     # With --json, standard output is for the one object.

@@ -46,6 +46,9 @@ class AutoTransfer:
         Settings of each method that are cross-validated.
     trials : int
         Optuna's trials per method.
+    storage : str or None
+        Database of Optuna's studies, such as "postgresql://host/name", which several machines can share; None
+        keeps them in `out`.
     dataset_options : dict or None
         Options of a dataset given by name.
     paradigm : moabb.paradigms.base.BaseParadigm or None
@@ -78,6 +81,7 @@ class AutoTransfer:
         nested=False,
         top=3,
         trials=20,
+        storage=None,
         dataset_options=None,
         paradigm=None,
         training=None,
@@ -92,6 +96,11 @@ class AutoTransfer:
         self.seeds = [check_size("seed", seed, 0) + k for k in range(check_size("seeds", seeds))]
         self.search, self.nested = check_choice("search", search, ["grid", "optuna"]), bool(nested)
         self.top, self.trials = check_size("top", top), check_size("trials", trials)
+        self.storage = storage
+        if storage is not None and self.search != "optuna":
+            raise ValueError(
+                f"storage={storage!r} is for search='optuna'; the grid keeps all it needs in out."
+            )
         if self.nested and self.search == "optuna":
             raise ValueError(
                 "nested=True needs search='grid': Optuna's proposals depend on the test subject."

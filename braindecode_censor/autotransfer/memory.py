@@ -106,7 +106,7 @@ def training_key(estimator, subjects, digests):
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def train(estimator, X, y, subjects):
+def train(estimator, X, y, subjects, trial=None):
     """Train a copy of an estimator and return what is worth keeping.
 
     Parameters
@@ -117,11 +117,13 @@ def train(estimator, X, y, subjects):
         Signals.
     y, subjects : ndarray of shape (n_trials,)
         Classes and subjects.
+    trial : optuna.Trial or None
+        Told about every epoch; may cut the training short.
 
     Returns
     -------
     training : Training
-        With an error instead of weights if the loss was never finite.
+        With an error instead of weights if the loss was never finite, with ``pruned`` if it was cut short.
 
     Notes
     -----
@@ -130,9 +132,18 @@ def train(estimator, X, y, subjects):
     """
     clf, started, threads = clone(estimator), time.perf_counter(), torch.get_num_threads()
     record = {"params": _describe(estimator), "versions": versions()}
+    pruned = ()
+    if trial is not None:
+        from optuna import TrialPruned as pruned
+
+        from braindecode_censor.autotransfer.optuna_search import Prune
+
+        clf.set_params(callbacks=[*(clf.callbacks or []), ("prune", Prune(trial))])
     torch.set_num_threads(1)
     try:
         clf.fit(X, y, subjects=subjects)
+    except pruned:
+        return Training(b"", {**record, "pruned": len(clf.history), "seconds": time.perf_counter() - started})
     except ValueError as error:
         if "never finite" not in str(error):
             raise

@@ -15,6 +15,9 @@ from braindecode_censor.splits import validation_subject
 
 __all__ = ["Backend", "Job", "Recording", "make_estimator"]
 
+# How often in a row a cluster may lose its workers before a single training is finished.
+PATIENCE = 3
+
 
 @dataclass(frozen=True)
 class Job:
@@ -132,7 +135,7 @@ class Backend:
         if self.name == "dask" and not self.scheduler:
             raise ValueError("backend='dask' needs scheduler='tcp://host:port' of a running Dask cluster.")
 
-    def run(self, jobs, recording, training, memory, progress=None):
+    def run(self, jobs, recording, training, memory, progress=None, trials=None):
         """Do the trainings that are not done yet, each written down as soon as it is finished.
 
         Parameters
@@ -147,11 +150,13 @@ class Backend:
             Where finished trainings lie.
         progress : callable or None
             Called with (job, record) for every training, at once for those that were finished before.
+        trials : dict of Job to optuna.Trial or None
+            Trials that may cut their training short.
 
         Returns
         -------
         records : dict of Job to dict
-            One per job.
+            One per job; of one that was cut short only ``pruned``, and nothing is written down.
         """
         records, waiting = {}, {}
         for job in dict.fromkeys(jobs):
@@ -164,9 +169,10 @@ class Backend:
                 continue
             records[job] = record
             progress and progress(job, record)
-        tasks = [(key, clf, seen) for key, (clf, seen, _) in waiting.items()]
+        trials = trials or {}
+        tasks = [(key, clf, seen, trials.get(mine[0])) for key, (clf, seen, mine) in waiting.items()]
         for key, done in self._train_all(tasks, recording):
-            record = memory.write(key, done)
+            record = done.record if "pruned" in done.record else memory.write(key, done)
             for job in waiting[key][2]:
                 records[job] = record
                 progress and progress(job, record)
@@ -178,6 +184,24 @@ class Backend:
             for task in tasks:
                 yield _train(*task, *data)
             return
+        waiting = {task[0]: task for task in tasks}
+        failures = 0
+        while waiting:
+            try:
+                for key, done in self._pool(waiting.values(), data):
+                    del waiting[key]
+                    failures = 0
+                    yield key, done
+            except self._losses() as error:
+                # A worker died with what only it held, data that were sent to it included: send the rest again.
+                failures += 1
+                if failures == PATIENCE:
+                    raise RuntimeError(
+                        f"the Dask cluster at {self.scheduler} lost its workers {PATIENCE} times in a row without "
+                        "finishing a training: look at their logs (memory?), then `autotransfer resume`."
+                    ) from error
+
+    def _pool(self, tasks, data):
         with self._context():
             # Unordered and one by one: a finished training must not wait for its neighbours to be written.
             pool = joblib.Parallel(
@@ -186,7 +210,15 @@ class Backend:
                 batch_size=1,
                 pre_dispatch="all" if self.name == "dask" else "2*n_jobs",
             )
-            yield from pool(joblib.delayed(_train)(*task, *data) for task in tasks)
+            yield from pool(joblib.delayed(_train)(*task, *data) for task in list(tasks))
+
+    def _losses(self):
+        if self.name == "local":
+            return ()
+        from dask.distributed import KilledWorker
+        from distributed.client import CancelledError
+
+        return CancelledError, KilledWorker
 
     def _context(self):
         if self.name == "local":
@@ -208,6 +240,6 @@ class Backend:
             self._client = None
 
 
-def _train(key, clf, seen, X, y, subjects):
+def _train(key, clf, seen, trial, X, y, subjects):
     seen = np.flatnonzero(seen)
-    return key, train(clf, X[seen], y[seen], subjects[seen])
+    return key, train(clf, X[seen], y[seen], subjects[seen], trial)

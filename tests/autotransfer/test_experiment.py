@@ -10,10 +10,11 @@ import torch
 from autotransfer.tiny import DATA, FULL_GRID, GRID, Spoilt, experiment, finished
 from moabb.analysis.results import Results
 from moabb.evaluations import CrossSubjectEvaluation
+from pyriemann.estimation import XdawnCovariances
+from pyriemann.tangentspace import TangentSpace
 from safetensors.torch import load_file
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from braindecode_censor.autotransfer.evaluation import SUFFIX
 from braindecode_censor.autotransfer.result import read_result
@@ -66,17 +67,17 @@ def test_moabb_reads_the_results_and_analyses_them(reference, tmp_path):
     assert list(tmp_path.rglob("scores.pdf")) and list(tmp_path.rglob("stats.csv"))
 
 
-def flatten(X):
-    return X.reshape(len(X), -1)[:, ::4]
-
-
 def test_somebody_elses_pipeline_runs_beside_ours(tmp_path):
-    lda = make_pipeline(
-        FunctionTransformer(flatten), LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.5)
+    """XDAWN covariances and LDA, as MOABB ships them for P300."""
+    xdawn = make_pipeline(
+        XdawnCovariances(nfilter=1, estimator="oas"),
+        TangentSpace(),
+        LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
     )
-    result = experiment(tmp_path / "out", GRID[:1], others={"LDA": lda}).run()
-    assert 0 < result.table.loc["LDA", "mean"] < 1
-    assert not any("LDA" in str(choice) for choice in result.chosen.values())
+    result = experiment(tmp_path / "out", GRID[:1], others={"xDAWN+LDA": xdawn}).run()
+    assert 0.5 < result.table.loc["xDAWN+LDA", "mean"] < 1
+    assert result.scores.query("setting == 'xDAWN+LDA'")["subject"].tolist() == [1, 2, 3, 4]
+    assert not any("xDAWN" in str(choice) for choice in result.chosen.values())
 
 
 def test_all_five_methods_and_several_seeds(tmp_path):

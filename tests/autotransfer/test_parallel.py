@@ -1,5 +1,6 @@
 """Do processes and a Dask cluster give the very tables of one process?"""
 
+import contextlib
 import os
 import signal
 import threading
@@ -24,7 +25,7 @@ def test_two_processes(tmp_path, reference):
 
 
 @pytest.mark.slow
-def test_a_dask_cluster_also_when_a_worker_is_killed(tmp_path, reference):
+def test_a_dask_cluster_also_when_workers_are_killed(tmp_path, reference):
     distributed = pytest.importorskip("dask.distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
@@ -32,12 +33,17 @@ def test_a_dask_cluster_also_when_a_worker_is_killed(tmp_path, reference):
         options = {"backend": "dask", "scheduler": cluster.scheduler_address}
         experiment(tmp_path / "undisturbed", **options).run()
         assert_same(tmp_path / "undisturbed", reference)
-        victim = next(iter(cluster.workers.values())).process.process.pid
 
         def kill():
-            while len(finished(tmp_path / "disturbed")) < 2:
-                time.sleep(0.01)
-            os.kill(victim, signal.SIGKILL)
+            # First one of them; later all, and with them every copy of the data that were sent.
+            for n_finished, n_victims in ((2, 1), (4, 2)):
+                while len(finished(tmp_path / "disturbed")) < n_finished:
+                    time.sleep(0.01)
+                for worker in list(cluster.workers.values())[:n_victims]:
+                    with contextlib.suppress(
+                        AttributeError, ProcessLookupError
+                    ):  # the nanny is just replacing it
+                        os.kill(worker.process.process.pid, signal.SIGKILL)
 
         killer = threading.Thread(target=kill)
         killer.start()
