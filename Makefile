@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each use two cores fully; several torch processes with many threads thrash.
 WORKERS ?= 2
 
-.PHONY: setup demo test lint docs benchmarks clean
+.PHONY: setup demo figures test lint docs benchmarks clean
 
 setup: $(STAMP)
 
@@ -20,6 +20,13 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/autotransfer demo --out demo_results
+
+# Every figure and table from a folder of results; what was trained is read, never trained.
+RESULTS ?= demo_results
+
+figures: setup
+	@test -f $(RESULTS)/probes/probed.json || $(BIN)/python paper_figures/run_probes.py --results $(RESULTS) || true
+	$(BIN)/python paper_figures/plot_all.py --results $(RESULTS)
 
 lint: setup
 	$(BIN)/ruff check .

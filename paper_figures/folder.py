@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from braindecode_censor.autotransfer.grid import METHODS
 from braindecode_censor.autotransfer.probing import SELECTED, read_index
 from braindecode_censor.autotransfer.selection import NESTED, choose, scores_of_choice
+from braindecode_censor.measures import MEASURES
 
 __all__ = ["BASELINE", "SELECTED", "Missing", "Results", "read_results"]
 
@@ -61,7 +61,7 @@ class Results:
     def decoders(self):
         """Name to setting (or one setting per subject) of what the figures compare."""
         found = {BASELINE: BASELINE}
-        for method in METHODS:
+        for method in MEASURES:
             mine = self.scores[(self.scores["method"] == method) & self.scores["score_valid"].notna()]
             if len(mine):
                 found[method] = choose(mine, "paper")
@@ -71,7 +71,7 @@ class Results:
             subjects = {str(subject): subject for subject in self.scores["subject"]}
             choice = {subjects[key]: value for key, value in self.chosen[NESTED].items() if key in subjects}
             found[_NESTED] = pd.Series(choice)
-        others = self.scores.loc[~self.scores["method"].isin([BASELINE, *METHODS]), "setting"]
+        others = self.scores.loc[~self.scores["method"].isin([BASELINE, *MEASURES]), "setting"]
         return found | {name: name for name in others.unique()}
 
     @cached_property
@@ -179,9 +179,9 @@ def read_results(folder):
         total = int((scores["setting"] == setting).sum())
         notes.append(f"{setting}: {len(rows)} of {total} test scores are not a number and are left out")
     scores = scores[scores["score"].notna()]
-    wanted = {entry["method"] for entry in identity.get("grid", [])} or set(METHODS)
+    wanted = {entry["method"] for entry in identity.get("grid", [])} or set(MEASURES)
     present = set(scores["method"])
-    expected = [BASELINE, *(method for method in METHODS if method in wanted)]
+    expected = [BASELINE, *(method for method in MEASURES if method in wanted)]
     notes += [f"{method}: no scores, not drawn" for method in expected if method not in present]
     if scores["subject"].nunique() == 1:
         notes.append("one subject only: nothing can be said about transfer between people")

@@ -8,7 +8,7 @@ from braindecode_censor.figures.folder import BASELINE, SELECTED, Missing
 from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import COLUMN, PALETTE, new_figure, shorten
 
-TITLES = {BASELINE: "before (baseline)", SELECTED: "after (selected)"}
+TITLES = {BASELINE: "before", SELECTED: "after"}
 MARKERS = "os^Dv<>P"
 MOST = 8  # subjects in the legend; the palette has no more colours that differ
 
@@ -50,7 +50,7 @@ def draw(frame):
     for column, decoder in enumerate(decoders):
         mine = frame[frame["decoder"] == decoder]
         share = mine["explained"].iloc[0]
-        axes[0, column].set_title(f"{TITLES[decoder]}: {share:.0%} of variance")
+        axes[0, column].set_title(f"{TITLES[decoder]}, {100 * share:.0f} %")
         for axis, by in zip(axes[:, column], ("subject", "label")):
             _scatter(axis, mine, by)
             axis.set_xticks([])
@@ -83,9 +83,9 @@ def _scatter(axis, mine, by):
 PLOT = Plot(
     "codes",
     "Latent code before and after",
-    "First two principal components of the latent code of all subjects' trials, of the first fold: the baseline and "
-    "the selected decoder, coloured by subject (top) and by class (bottom). Two components are a shadow of the "
-    "code: what looks mixed here may still be told apart by a probe, see the leakage.",
+    "First two principal components of the latent code of all subjects' trials, of the first fold, with their share "
+    "of the variance: the baseline and the selected decoder, coloured by subject (top) and by class (bottom). Two "
+    "components are a shadow of the code: what looks mixed here may still be told apart by a probe, see the leakage.",
     numbers,
     draw,
 )

@@ -33,7 +33,7 @@ def numbers(results):
         raise Missing("gains need scores of the baseline and of the selected decoder")
     rows = _by_subject(results, scores)
     for decoder in scores.columns.drop(BASELINE):
-        both = scores[[decoder, BASELINE]].dropna()
+        both = scores[[decoder, BASELINE]].dropna().sort_index()  # the order of the table: the same draws
         found = compare(both[decoder], both[BASELINE])
         rows.append((decoder, "all", found["gain"], found["low"], found["high"], "subjects"))
     return pd.DataFrame(rows, columns=["decoder", "subject", "gain", "low", "high", "over"])

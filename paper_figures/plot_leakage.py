@@ -6,10 +6,10 @@ python paper_figures/plot_leakage.py --results DIR
 
 import pandas as pd
 
-from braindecode_censor.autotransfer.grid import METHODS
 from braindecode_censor.figures.folder import BASELINE
 from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import COLUMN, colour_of, label_of, legend_above, marker_of, new_figure
+from braindecode_censor.measures import MEASURES
 
 
 def numbers(results):
@@ -30,7 +30,7 @@ def numbers(results):
     found = found[(found["part"] == "all") & (found["view"] == "marginal")]
     keys = ["setting", "seed", "subject"]
     rows = found.merge(results.scores[[*keys, "mode", "score"]], on=keys)
-    names = {results.decoders[name]: name for name in (BASELINE, *METHODS) if name in results.decoders}
+    names = {results.decoders[name]: name for name in (BASELINE, *MEASURES) if name in results.decoders}
     rows.insert(0, "decoder", rows["setting"].map(names))
     rows = rows.rename(columns={"accuracy": "leakage"}).dropna(subset="decoder")
     return pd.DataFrame(rows[["decoder", "mode", "subject", "leakage", "chance", "score"]])
@@ -59,9 +59,9 @@ def draw(frame):
         handles += axis.plot(
             [centre["leakage"]],
             [centre["score"]],
-            markersize=7,
+            markersize=5.5,
             markeredgecolor="black",
-            markeredgewidth=0.7,
+            markeredgewidth=0.6,
             **look,
         )
         mode = mine["mode"].iloc[0]

@@ -31,7 +31,7 @@ def compared(results):
         Complete subjects. Without the selected decoder: it is one of the methods, and counting it twice would
         shift the ranks of the others.
     """
-    scores = results.by_subject.drop(columns=SELECTED, errors="ignore").dropna()
+    scores = results.by_subject.drop(columns=SELECTED, errors="ignore").dropna().sort_index()
     if len(scores) < 2 or scores.shape[1] < 2:
         raise Missing(
             f"a paired test needs two decoders on two subjects or more; there are {scores.shape[1]} decoders with "

@@ -5,6 +5,7 @@ python paper_figures/plot_results.py --results DIR
 
 import numpy as np
 
+from braindecode_censor.figures.folder import SELECTED
 from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import (
     PAGE,
@@ -58,7 +59,10 @@ def draw(frame):
         jitter = np.linspace(-0.22, 0.22, len(found)) if len(found) > 1 else [0.0]
         left.plot(place + np.asarray(jitter), found, linestyle="none", alpha=0.8, markeredgewidth=0, **look)
         left.plot([place], [found.mean()], "x", color="black", markersize=6, markeredgewidth=1.4, zorder=5)
-        lines += right.plot(range(len(subjects)), scores, linewidth=0.8, alpha=0.9, markeredgewidth=0, **look)
+        # a broad band behind the others: what is selected is one of them and must not hide it
+        band = {"linewidth": 3.5, "alpha": 0.45, "markersize": 6, "zorder": 1} if decoder == SELECTED else {}
+        line = {"linewidth": 0.8, "alpha": 0.9, "markeredgewidth": 0, **look, **band}
+        lines += right.plot(range(len(subjects)), scores, **line)
     left.set_xticks(
         range(len(decoders)), [label_of(d) for d in decoders], rotation=30, ha="right", rotation_mode="anchor"
     )

@@ -10,7 +10,6 @@ from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import COLUMN, PALETTE, new_figure
 
 _GREY, _BLUE, _RED = "#595959", PALETTE[0], "#D55E00"
-_HEIGHT = 0.5  # of a box, in units of the drawing
 
 
 def numbers(results):
@@ -45,16 +44,16 @@ def draw(_=None):
 
 def _draw_model(axis):
     axis.set_axis_off()
-    axis.set(xlim=(0, 7.2), ylim=(0, 3), aspect="auto")
+    axis.set(xlim=(0.2, 7.3), ylim=(0.2, 2.7))
     boxes = {
-        "x": (0.75, 2.2, 0.9, "signal\n$x$", _GREY),
-        "f": (2.2, 2.2, 1.1, "encoder\n$f_\\theta$", _BLUE),
-        "z": (3.65, 2.2, 0.9, "code\n$z$", _GREY),
-        "g": (5.1, 2.2, 1.1, "classifier\n$g_\\phi$", _BLUE),
-        "task": (6.6, 2.2, 0.95, "task loss\n$\\mathcal{L}_{task}$", _GREY),
-        "s": (2.2, 0.7, 1.1, "subject $s$\n(class $y$)", _GREY),
-        "a": (3.65, 0.7, 0.95, "censor\n$\\alpha_\\psi$", _RED),
-        "censor": (5.35, 0.7, 1.2, "penalty\n$\\lambda\\,\\mathcal{L}_{censor}$", _RED),
+        "x": (0.75, 2.2, 1.0, "signal\n$x$", _GREY),
+        "f": (2.25, 2.2, 1.15, "encoder\n$f_\\theta$", _BLUE),
+        "z": (3.7, 2.2, 0.95, "code\n$z$", _GREY),
+        "g": (5.15, 2.2, 1.2, "classifier\n$g_\\phi$", _BLUE),
+        "task": (6.65, 2.2, 1.15, "task loss\n$\\mathcal{L}_{task}$", _GREY),
+        "s": (2.25, 0.7, 1.2, "subject $s$\n(class $y$)", _GREY),
+        "a": (3.7, 0.7, 0.95, "censor\n$\\alpha_\\psi$", _RED),
+        "censor": (5.15, 0.7, 1.2, "penalty\n$\\lambda\\,\\mathcal{L}_{censor}$", _RED),
     }
     for x, y, width, text, colour in boxes.values():
         frame = FancyBboxPatch(
@@ -66,19 +65,18 @@ def _draw_model(axis):
     for first, second in ("xf", "fz", "zg", ("g", "task"), "sa", ("a", "censor")):
         left, right = boxes[first], boxes[second]
         _arrow(axis, (left[0] + left[2] / 2, left[1]), (right[0] - right[2] / 2, right[1]), _GREY)
-    _arrow(axis, (3.65, 1.75), (3.65, 1.15), _GREY)
-    # the gradient flows back into the encoder
-    _arrow(axis, (5.35, 1.15), (2.45, 1.75), _RED, style="--")
-    axis.text(5.55, 1.48, "gradient to the encoder", ha="left", va="center", fontsize=6.5, color=_RED)
+    _arrow(axis, (3.7, 1.75), (3.7, 1.15), _GREY)
+    _arrow(axis, (3.3, 1.15), (2.7, 1.75), _RED, style="--")
+    axis.text(2.75, 1.45, "gradient", ha="right", va="center", fontsize=6.5, color=_RED)
 
 
 def _draw_effect(axis):
     axis.set_axis_off()
-    axis.set(xlim=(0, 7.2), ylim=(0, 2.6), aspect="equal")
+    axis.set(xlim=(0.2, 7.3), ylim=(0, 2.6))
     looks = ((_BLUE, "o", "$q(z\\,|\\,s_1)$"), (PALETTE[1], "^", "$q(z\\,|\\,s_2)$"))
     rng = np.random.default_rng(3)
-    clouds = [rng.standard_normal((25, 2)) for _ in looks]
-    for centre, gap, title in ((1.7, 0.75, "plain training"), (5.5, 0.12, "censored")):
+    clouds = [np.clip(rng.standard_normal((25, 2)), -2, 2) for _ in looks]
+    for centre, gap, title in ((1.9, 0.75, "plain training"), (5.6, 0.12, "censored")):
         for (colour, marker, name), cloud, side in zip(looks, clouds, (-1, 1)):
             middle = (centre + side * gap, 1.05 + 0.15 * side * gap)
             axis.add_patch(Ellipse(middle, 1.7, 1.3, facecolor=colour, alpha=0.18, linewidth=0))
@@ -91,7 +89,7 @@ def _draw_effect(axis):
                     middle[0] + side * 0.35, 0.05, name, ha="center", va="bottom", fontsize=6.5, color="black"
                 )
         axis.text(centre, 2.15, title, ha="center", va="bottom", fontsize=7)
-    _arrow(axis, (3.5, 1.05), (4.15, 1.05), _GREY, width=1.4)
+    _arrow(axis, (3.75, 1.05), (4.4, 1.05), _GREY, width=1.4)
 
 
 def _arrow(axis, start, end, colour, style="-", width=0.9):

@@ -116,6 +116,8 @@ def summary(results):
 
 
 def _booktabs(frame, columns, escape=True):
+    numbers = frame.select_dtypes("float").round(3) + 0.0  # no minus before a zero
+    frame = frame.assign(**numbers)
     text = frame.to_latex(index=False, escape=escape, float_format="%.3f", na_rep="--", header=columns)
     return "% needs \\usepackage{booktabs}\n" + text
 
@@ -151,13 +153,15 @@ def _hyperparameters_latex(frame):
 
 def _summary_latex(frame):
     frame = frame.assign(decoder=[label_of(name) if name in METHODS else name for name in frame["decoder"]])
-    header = ["Decoder", "Setting", "Mean", "Lower quartile", "Worst", "Gain", "2.5 %", "97.5 %", "p"]
+    header = ["Decoder", "Setting", "Mean", "Lower quartile", "Worst", "Gain", r"2.5\,\%", r"97.5\,\%", "p"]
     return _booktabs(frame, header)
 
 
 def _pairs_latex(frame):
     frame = frame.assign(**{side: [label_of(name) for name in frame[side]] for side in ("first", "second")})
-    return _booktabs(frame, ["First", "Second", "Gain of the first", "2.5 %", "97.5 %", "p", "p (Holm)"])
+    return _booktabs(
+        frame, ["First", "Second", "Gain of the first", r"2.5\,\%", r"97.5\,\%", "p", "p (Holm)"]
+    )
 
 
 PENALTIES = Table("penalties", "Penalties", "Form of the penalty by mode.", penalties, _penalties_latex)

@@ -5,10 +5,10 @@ python paper_figures/plot_training.py --results DIR
 
 import pandas as pd
 
-from braindecode_censor.autotransfer.grid import METHODS
 from braindecode_censor.figures.folder import BASELINE, Missing
 from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import PAGE, colour_of, label_of, new_figure
+from braindecode_censor.measures import MEASURES
 
 COLUMNS = {
     "train_loss": "train_loss",
@@ -39,7 +39,7 @@ def numbers(results):
         subject_chance; NaN where a method has no such thing.
     """
     frames = []
-    for decoder in (BASELINE, *METHODS):
+    for decoder in (BASELINE, *MEASURES):
         if decoder not in results.decoders:
             continue
         for subject, history in results.histories(decoder).items():
@@ -77,13 +77,12 @@ def draw(frame):
             for quantity, line in zip(quantities, ("-", ":")):
                 _draw_folds(axis, mine, quantity, colour_of(decoder), line)
             if mine[quantities[0]].isna().all():
-                _say_nothing(
-                    axis, "no penalty" if name == "penalty" or decoder == BASELINE else "no subject critic"
-                )
+                _say_nothing(axis, "no penalty" if name == "penalty" else "no critic")
             if column == 0:
                 axis.set_ylabel(name)
     _share_height(axes[0], frame[list(ROWS["task loss"])])
-    _share_height(axes[2], frame[["subject_accuracy", "subject_chance"]])
+    with_critic = [axis for axis in axes[2] if axis.lines]
+    _share_height(with_critic, frame[["subject_accuracy", "subject_chance"]])
     for axis, decoder in zip(axes[2], decoders):
         chance = frame.loc[frame["decoder"] == decoder, "subject_chance"].mean()
         if chance == chance:

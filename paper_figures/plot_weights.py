@@ -5,10 +5,10 @@ python paper_figures/plot_weights.py --results DIR
 
 import pandas as pd
 
-from braindecode_censor.autotransfer.grid import METHODS
 from braindecode_censor.figures.folder import BASELINE, Missing
 from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import PAGE, label_of, legend_above, new_figure
+from braindecode_censor.measures import MEASURES
 
 # Modes have their own colours: within a panel the method is the same.
 MODES = {
@@ -59,7 +59,7 @@ def draw(frame):
     figure : Figure
         As wide as the page.
     """
-    methods = [method for method in METHODS if method in set(frame["method"])]
+    methods = [method for method in MEASURES if method in set(frame["method"])]
     figure, axes = new_figure(PAGE, 1.9, 1, len(methods), sharey=True, squeeze=False)
     baseline = frame.loc[frame["method"] == BASELINE, "test"].iloc[0]
     handles = {}
@@ -88,7 +88,8 @@ def draw(frame):
         _ticks(axis, mine["weight"])
     axes[0, 0].set_ylabel("balanced accuracy")
     figure.supxlabel("weight λ of the penalty", fontsize=7)
-    names = sorted(handles, key=lambda name: (name.endswith("test"), name.startswith("baseline"), name))
+    wanted = [f"{mode}, {kind}" for mode in MODES for kind in ("validation", "test")]
+    names = [name for name in (*wanted, "baseline, test") if name in handles]
     legend_above(figure, [handles[name] for name in names], names, columns=4)
     return figure
 

@@ -8,17 +8,19 @@ import json
 import numpy as np
 import pandas as pd
 from sklearn.decomposition import PCA
+from threadpoolctl import threadpool_limits
 
-from braindecode_censor.autotransfer.grid import METHODS
 from braindecode_censor.autotransfer.memory import Memory, training_key
 from braindecode_censor.autotransfer.store import read_experiment, write_atomically
 from braindecode_censor.autotransfer.work import Recording, make_estimator
+from braindecode_censor.measures import MEASURES
 
 __all__ = ["load_recording", "probe", "read_index", "write_index"]
 
 SELECTED = "AutoTransfer (paper)"
 _MOST_TRIALS = 600  # enough to read a leakage to a few percent; more would cost minutes on a large recording
 _DRAWS = 2000
+_PROBING = {"probes": ("logistic",), "n_splits": 3}  # the quick one: there are many decoders
 
 
 def write_index(memory, jobs, recording, training):
@@ -122,7 +124,7 @@ def probe(out, table, recording=None):
     """
     index, folder, memory = read_index(out), out / "probes", Memory(out / "trainings")
     decoders = {
-        name: table.loc[name, "setting"] for name in ["baseline", *METHODS, SELECTED] if name in table.index
+        name: table.loc[name, "setting"] for name in ["baseline", *MEASURES, SELECTED] if name in table.index
     }
     index = index[index["setting"].isin(set(decoders.values()))]
     if index.empty:
@@ -137,12 +139,14 @@ def probe(out, table, recording=None):
     recording = load_recording(out) if recording is None else recording
     found = [key for key in index["key"] if memory.read(key) is not None]
     index = index[index["key"].isin(found)]
-    tables = {
-        "leakage": _leakage(decoders, index, memory, recording),
-        "codes": _codes(decoders, index, memory, recording),
-        "gains": _gains(decoders, index, memory, recording),
-        "cells": _cells(recording),
-    }
+    # One thread: sums round the same everywhere, and threads that wait for each other would take longer.
+    with threadpool_limits(1):
+        tables = {
+            "leakage": _leakage(decoders, index, memory, recording),
+            "codes": _codes(decoders, index, memory, recording),
+            "gains": _gains(decoders, index, memory, recording),
+            "cells": _cells(recording),
+        }
     for name, frame in tables.items():
         write_atomically(folder / f"{name}.csv", frame.to_csv(index=False).encode())
     write_atomically(mark, asked)  # last, so that a crash before it means doing it again
@@ -156,7 +160,7 @@ def _leakage(decoders, index, memory, recording):
     frames = []
     for setting in dict.fromkeys(decoders.values()):
         for row in first[first["setting"] == setting].itertuples():
-            frame = memory.load(row.key, device="cpu").leakage(X, y, subjects, probes=("logistic",))
+            frame = memory.load(row.key, device="cpu").leakage(X, y, subjects, **_PROBING)
             frame.insert(0, "setting", setting)
             frames.append(frame.assign(subject=row.subject, seed=row.seed))
     return pd.concat(frames, ignore_index=True)

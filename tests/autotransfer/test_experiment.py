@@ -32,7 +32,7 @@ def test_the_result_is_complete(reference):
     ]
     assert len(scores) == 3 * 4 and scores.drop(columns="mode").notna().all(axis=None)
     assert dict(zip(scores["subject"], scores["valid_subject"])) == {1: 2, 2: 3, 3: 4, 4: 1}
-    for name in ("report.html", "results.png", "results.pdf", "scores.csv", "table.csv", "search.csv"):
+    for name in ("report.html", "figures/results.pdf", "scores.csv", "table.csv", "search.csv"):
         assert (reference.out / name).stat().st_size > 0
     assert "selected" in reference.as_json() and json.dumps(reference.as_json())
 

@@ -1,0 +1,185 @@
+"""Pieces of the report's HTML. Whatever comes from data is escaped here and nowhere else."""
+
+import html
+import math
+from numbers import Number
+
+__all__ = ["code", "facts", "folded", "items", "paragraph", "table"]
+
+
+def text(value):
+    """Return a value as HTML text.
+
+    Parameters
+    ----------
+    value : object
+        Number, name or None.
+
+    Returns
+    -------
+    text : str
+        Escaped; numbers with three decimals, nothing for None and NaN.
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return html.escape(f"{value:.3f}" if isinstance(value, float) else str(value))
+
+
+def paragraph(words):
+    """Return a paragraph.
+
+    Parameters
+    ----------
+    words : str
+        Plain text.
+
+    Returns
+    -------
+    html : str
+        Escaped.
+    """
+    return f"<p>{text(words)}</p>"
+
+
+def items(lines, kind="list"):
+    """Return a list.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        Plain text.
+    kind : str
+        Class of the list, for styles and tests.
+
+    Returns
+    -------
+    html : str
+        Escaped.
+    """
+    return f'<ul class="{kind}">{"".join(f"<li>{text(line)}</li>" for line in lines)}</ul>'
+
+
+def code(lines):
+    """Return a block of code.
+
+    Parameters
+    ----------
+    lines : str
+        Source.
+
+    Returns
+    -------
+    html : str
+        Escaped.
+    """
+    return f'<pre class="border p-2 bg-light"><code>{html.escape(lines)}</code></pre>'
+
+
+def facts(values, name):
+    """Return a table of names and values.
+
+    Parameters
+    ----------
+    values : dict
+        Name to value.
+    name : str
+        Its id.
+
+    Returns
+    -------
+    html : str
+        Escaped.
+    """
+    rows = "".join(f"<tr><th>{text(key)}</th><td>{text(value)}</td></tr>" for key, value in values.items())
+    return f'<table id="{name}" class="table table-sm w-auto">{rows}</table>'
+
+
+def table(frame, name):
+    """Return a table that is sorted by a click on a column's head.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows; the index is not shown.
+    name : str
+        Its id.
+
+    Returns
+    -------
+    html : str
+        Escaped. The exact number is in the cell's ``data-value``, and sorting goes by it.
+    """
+    head = "".join(
+        f'<th><button type="button" class="sort">{text(column)}</button></th>' for column in frame.columns
+    )
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in frame.itertuples(index=False))
+    return (
+        f'<div class="table-responsive"><table id="{name}" class="table table-sm table-hover sortable">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(value):
+    if isinstance(value, Number) and not isinstance(value, bool):
+        exact = "" if math.isnan(value) else repr(float(value))
+        return f'<td class="number" data-value="{exact}">{text(value)}</td>'
+    return f"<td>{text(value)}</td>"
+
+
+def folded(title, content):
+    """Return something that a click on its title unfolds.
+
+    Parameters
+    ----------
+    title : str
+        Plain text.
+    content : str
+        HTML, made by the functions above.
+
+    Returns
+    -------
+    html : str
+        With the title escaped.
+    """
+    return f"<details><summary>{text(title)}</summary>{content}</details>"
+
+
+#: Sorts a table by the column whose head was clicked; again turns it round. Empty cells stay at the end.
+SORTING = """
+document.addEventListener("DOMContentLoaded", () => {
+  for (const button of document.querySelectorAll("table.sortable button.sort")) {
+    button.addEventListener("click", () => {
+      const head = button.closest("th"), body = button.closest("table").tBodies[0];
+      const down = head.getAttribute("aria-sort") === "ascending";
+      for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const key = row => {
+        const cell = row.cells[head.cellIndex];
+        const number = cell.classList.contains("number");
+        return number ? (cell.dataset.value === "" ? NaN : Number(cell.dataset.value)) : cell.textContent;
+      };
+      const compare = (a, b) => {
+        if (typeof a !== "number" || typeof b !== "number") return String(a).localeCompare(String(b));
+        if (Number.isNaN(a) || Number.isNaN(b)) return 0;
+        return a - b;
+      };
+      const empty = value => value === "" || Number.isNaN(value);
+      const rows = [...body.rows].map(row => [key(row), row]);
+      rows.sort(([a], [b]) => empty(a) - empty(b) || (down ? compare(b, a) : compare(a, b)));
+      for (const [, row] of rows) body.append(row);
+    });
+  }
+});
+"""
+
+STYLE = """
+table.sortable button.sort { all: unset; cursor: pointer; font-weight: bold; }
+table.sortable button.sort:focus-visible { outline: 2px solid; }
+table.sortable th[aria-sort=ascending] button::after { content: " \\2191"; }
+table.sortable th[aria-sort=descending] button::after { content: " \\2193"; }
+table.sortable td, table.sortable th { white-space: nowrap; }
+figure img.figure-img { max-height: 30rem; width: auto; }
+details table { margin-left: 1rem; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+ul.warnings li { color: #8a3800; }
+"""

@@ -1,0 +1,120 @@
+"""AutoTransfer on real recordings of public origin: the whole method, all five estimators, several seeds.
+
+Needs folders of ``subject_XX.npz`` (see ``docs/datasets.md``) under ``--data``; none of them is a recording of the
+paper, they stand in for its EEG and EMG tasks. The preset is made to be affordable on a laptop: the paper's protocol
+with the grid of ``preset="quick"``, 30 epochs with a learning rate of 4e-3 instead of 500 with 1e-3, SSVEP at 64 Hz,
+the first 1.75 s of each gesture.
+
+    python paper_figures/run_real.py --data DIR --out results/real --jobs 2          # all, 3 seeds
+    python paper_figures/run_real.py --data DIR --out results/real --recording erp   # one of them
+    python paper_figures/run_real.py --data DIR --out results/real --dry-run         # how long it would take
+
+Interrupt and start again at will: finished trainings are kept. The last lines are the tables of
+``docs/real_recordings.md``.
+"""
+
+import argparse
+from pathlib import Path
+
+from braindecode_censor.autotransfer.experiment import AutoTransfer
+from braindecode_censor.datasets import EpochsFolder, default_paradigm
+
+#: Name -> folder, options of the dataset, options of the paradigm.
+RECORDINGS = {
+    "erp": ("erp_uci_smni", {}, {}),
+    "ssvep": ("ssvep_exo", {}, {"resample": 64}),
+    "emg": ("emg_myo", {"where": {"subset": "PreTrainingDataset"}}, {"tmax": 1.75}),
+}
+TRAINING = {"max_epochs": 30, "batch_size": 64, "lr": 4e-3, "patience": 10}
+COLUMNS = {
+    "setting": "setting",
+    "mean": "mean",
+    "lower_quartile": "lower quartile",
+    "worst": "worst",
+    "gain": "gain",
+    "interval": "95 % interval",
+    "p": "p",
+    "seed_spread": "seed spread",
+    "distinguishable": "beyond seeds",
+}
+
+
+def make_experiment(name, data, out, seeds, jobs):
+    """Return the experiment on one recording.
+
+    Parameters
+    ----------
+    name : str
+        Key of ``RECORDINGS``.
+    data, out : Path
+        Folder of recordings, folder for results.
+    seeds, jobs : int
+        Number of seeds, and trainings at a time.
+
+    Returns
+    -------
+    experiment : AutoTransfer
+        Not run.
+    """
+    folder, options, cut = RECORDINGS[name]
+    dataset = EpochsFolder(data / folder, **options)
+    return AutoTransfer(
+        dataset,
+        out=out / name,
+        preset="quick",
+        training=TRAINING,
+        paradigm=default_paradigm(dataset, **cut),
+        seeds=seeds,
+        jobs=jobs,
+    )
+
+
+def as_markdown(table):
+    """Return a result's table as Markdown.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per decoder.
+
+    Returns
+    -------
+    text : str
+        With a header.
+    """
+    table = table.copy()
+    table["interval"] = [f"{low:+.3f} to {high:+.3f}" for low, high in zip(table["low"], table["high"])]
+    for name in ("mean", "lower_quartile", "worst", "p", "seed_spread"):
+        table[name] = table[name].map("{:.3f}".format)
+    table["gain"] = table["gain"].map("{:+.3f}".format)
+    table["distinguishable"] = table["distinguishable"].map({True: "yes", False: "no"})
+    own = table.index == "baseline"
+    table.loc[own, ["setting", "gain", "interval", "p", "distinguishable"]] = ""
+    rows = [["decoder", *COLUMNS.values()], ["---"] * (len(COLUMNS) + 1)]
+    rows += [[name, *map(str, row)] for name, row in zip(table.index, table[list(COLUMNS)].to_numpy())]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def main():
+    """Run the recordings asked for and print one table each."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds the recordings' folders")
+    parser.add_argument("--out", type=Path, default=Path("results/real"), help="folder for results")
+    parser.add_argument("--recording", choices=RECORDINGS, action="append", help="which; all if not given")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds of the cross-validation")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
+    parser.add_argument("--dry-run", action="store_true", help="only say how long it would take")
+    args = parser.parse_args()
+    for name in args.recording or RECORDINGS:
+        experiment = make_experiment(name, args.data, args.out, args.seeds, args.jobs)
+        if args.dry_run:
+            print(f"{name}: {experiment.plan()['text']}\n", flush=True)
+            continue
+        result = experiment.run()
+        print(f"\n### {name}\n\n{as_markdown(result.table)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Do the figures show the numbers of the folder, all of them, in the right place and colour?"""
+
+import json
+
+import matplotlib.colors
+import numpy as np
+import pandas as pd
+import pytest
+from figures.finished import SUBJECTS
+
+from braindecode_censor.autotransfer.probing import SELECTED
+from braindecode_censor.figures import (
+    plot_codes,
+    plot_gains,
+    plot_leakage,
+    plot_ranks,
+    plot_results,
+    plot_training,
+    plot_weights,
+)
+from braindecode_censor.figures.plot_all import PLOTS
+from braindecode_censor.figures.style import PALETTE, colour_of, label_of
+
+METHODS = ["adv", "mige", "mmd", "pairmmd", "began"]
+DECODERS = ["baseline", *METHODS, SELECTED]
+
+
+@pytest.fixture(scope="module")
+def scores(results):
+    """Test score by decoder and subject, put together anew from the two files that a run leaves."""
+    rows = pd.read_csv(results.folder / "scores.csv")
+    table = pd.read_csv(results.folder / "table.csv", index_col="decoder")
+    found = {}
+    for decoder in DECODERS:
+        mine = rows[rows["setting"] == table.loc[decoder, "setting"]]
+        found[decoder] = mine.groupby("subject")["score"].mean()
+    return pd.DataFrame(found)
+
+
+@pytest.fixture(scope="module")
+def drawn(results):
+    return plot_results.PLOT.figure(results)
+
+
+def _colour(artist):
+    return matplotlib.colors.to_hex(artist.get_color())
+
+
+def _folds_and_means(axis):
+    means = [line for line in axis.lines if line.get_marker() == "x"]
+    return [line for line in axis.lines if line.get_marker() != "x"], means
+
+
+def test_every_fold_of_every_method_is_a_point(drawn, scores):
+    folds, _ = _folds_and_means(drawn.axes[0])
+    assert [line.get_label() for line in folds] == [label_of(decoder) for decoder in DECODERS]
+    for line, decoder in zip(folds, DECODERS):
+        assert len(line.get_ydata()) == SUBJECTS
+        np.testing.assert_allclose(sorted(line.get_ydata()), sorted(scores[decoder]))
+        assert abs(np.asarray(line.get_xdata()) - DECODERS.index(decoder)).max() < 0.5
+
+
+def test_means_are_black_crosses_at_the_means_of_the_csv(drawn, results):
+    _, means = _folds_and_means(drawn.axes[0])
+    table = pd.read_csv(results.folder / "table.csv", index_col="decoder")
+    assert [_colour(line) for line in means] == ["#000000"] * len(DECODERS)
+    np.testing.assert_allclose([line.get_ydata()[0] for line in means], table.loc[DECODERS, "mean"])
+    assert [line.get_xdata()[0] for line in means] == list(range(len(DECODERS)))
+
+
+def test_subjects_are_in_the_order_of_the_baseline(drawn, scores):
+    right = drawn.axes[1]
+    order = scores["baseline"].sort_values(kind="stable").index
+    assert [text.get_text() for text in right.get_xticklabels()] == [str(subject) for subject in order]
+    for line, decoder in zip(right.lines, DECODERS):
+        np.testing.assert_allclose(line.get_ydata(), scores.loc[order, decoder])
+    baseline = np.asarray(right.lines[0].get_ydata())
+    assert (np.diff(baseline) >= 0).all() and np.ptp(baseline) > 0
+
+
+def test_colours_are_the_same_left_and_right_and_differ_between_methods(drawn):
+    folds, _ = _folds_and_means(drawn.axes[0])
+    left, right = [_colour(line) for line in folds], [_colour(line) for line in drawn.axes[1].lines]
+    assert left == right and len(set(left)) == len(DECODERS)
+    markers = [line.get_marker() for line in folds]
+    assert markers == [line.get_marker() for line in drawn.axes[1].lines] and len(set(markers)) == len(
+        DECODERS
+    )
+
+
+def _luminance(colour):
+    red, green, blue = matplotlib.colors.to_rgb(colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+# Viénot, Brettel and Mollon (1999): what is left of a linear RGB colour without the red or the green cones.
+BLIND = {
+    "protan": np.array([[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]]),
+    "deutan": np.array([[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]]),
+}
+
+
+@pytest.mark.parametrize("kind", list(BLIND))
+def test_colours_can_be_told_apart_without_red_or_green_cones(kind):
+    colours = np.array([matplotlib.colors.to_rgb(colour_of(d)) for d in DECODERS]) ** 2.2
+    seen = np.clip(colours @ BLIND[kind].T, 0, 1) ** (1 / 2.2)
+    distances = np.linalg.norm(seen[:, None] - seen[None], axis=-1)[np.triu_indices(len(DECODERS), 1)]
+    assert distances.min() > 0.1
+    assert max(map(_luminance, map(colour_of, DECODERS))) < 0.8  # dark enough on white paper
+    assert len(set(PALETTE)) == len(PALETTE)
+
+
+def test_gains_are_differences_with_intervals_around_them(results, scores):
+    frame = plot_gains.numbers(results)
+    mine = frame[frame["over"] == "trials"].set_index("subject")
+    expected = scores[SELECTED] - scores["baseline"]
+    np.testing.assert_allclose(mine.loc[expected.index, "gain"], expected, atol=1e-7)
+    assert list(mine.index) == list(scores["baseline"].sort_values(kind="stable").index)
+    assert ((mine["low"] <= mine["gain"] + 1e-9) & (mine["gain"] <= mine["high"] + 1e-9)).all()
+    table = pd.read_csv(results.folder / "table.csv", index_col="decoder")
+    means = frame[frame["subject"] == "all"].set_index("decoder")
+    for column in ("gain", "low", "high"):
+        np.testing.assert_allclose(means.loc[METHODS, column], table.loc[METHODS, column])
+
+
+def test_stored_weights_give_the_scores_of_the_cross_validation(results, scores):
+    """The gain by trials comes from weights read back, the scores from MOABB: they must agree."""
+    probed = results.probed("gains").set_index("subject")["gain"]
+    expected = scores[SELECTED] - scores["baseline"]
+    np.testing.assert_allclose(probed.loc[expected.index], expected, atol=1e-7)
+
+
+def test_ranks_are_means_over_subjects(results, scores):
+    frame = plot_ranks.numbers(results).set_index("decoder")
+    ranks = scores[["baseline", *METHODS]].rank(axis=1, ascending=False).mean()
+    np.testing.assert_allclose(frame.loc[ranks.index, "rank"], ranks)
+    assert SELECTED not in frame.index and frame["selected"].sum() == 1
+    # Demšar (2006), Table 5: q = 2.850 for six classifiers at the 5 % level
+    assert frame["critical_difference"].iloc[0] == pytest.approx(
+        2.850 * np.sqrt(6 * 7 / (6 * SUBJECTS)), rel=1e-3
+    )
+    pairs = plot_ranks.pairs(results)
+    assert len(pairs) == 15 and (pairs["p_holm"] >= pairs["p"]).all()
+
+
+def test_holm_is_the_textbooks():
+    np.testing.assert_allclose(
+        plot_ranks._holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02]
+    )
+
+
+def test_weights_show_the_search_and_the_tested_settings(results):
+    search = pd.read_csv(results.folder / "search.csv")
+    figure = plot_weights.PLOT.figure(results)
+    assert [axis.get_title() for axis in figure.axes] == [label_of(method) for method in METHODS]
+    frame = plot_weights.numbers(results)
+    assert len(frame) == len(search) + 1
+    mmd = frame[frame["method"] == "mmd"]
+    assert set(mmd["mode"]) == {"marginal", "conditional"} and set(mmd["weight"]) == {0.1}
+    adv = figure.axes[0].lines[1]
+    np.testing.assert_allclose(adv.get_xdata(), [0.01, 0.1])
+    np.testing.assert_allclose(adv.get_ydata(), search.loc[search["method"] == "adv", "score_valid"])
+
+
+def test_training_curves_are_the_records_of_the_trainings(results):
+    frame = plot_training.numbers(results)
+    index = pd.read_csv(results.folder / "trainings" / "index.csv")
+    assert set(frame["decoder"]) == {"baseline", *METHODS}
+    setting = results.decoders["adv"]
+    for subject in range(1, SUBJECTS + 1):
+        key = index.query("setting == @setting and subject == @subject and seed == 0")["key"].item()
+        history = json.loads((results.folder / "trainings" / f"{key}.json").read_text())["history"]
+        mine = frame.query("decoder == 'adv' and subject == @subject")
+        np.testing.assert_allclose(mine["train_loss"], history["train_loss"])
+        np.testing.assert_allclose(mine["penalty"], history["subject_penalty"])
+        np.testing.assert_allclose(mine["subject_accuracy"], history["subject_accuracy"])
+    assert frame.query("decoder == 'baseline'")["penalty"].isna().all()
+    assert frame.query("decoder == 'mmd'")["penalty"].notna().all()
+
+
+def test_leakage_and_codes_come_from_the_stored_weights(results):
+    leakage = plot_leakage.numbers(results)
+    assert leakage.groupby("decoder").size().to_dict() == {d: SUBJECTS for d in ["baseline", *METHODS]}
+    assert (leakage["chance"] == 1 / SUBJECTS).all() and leakage["leakage"].between(0, 1).all()
+    codes = plot_codes.numbers(results)
+    assert codes.groupby("decoder").size().tolist() == [96, 96]
+    figure = plot_codes.PLOT.figure(results)
+    assert len(figure.axes) == 4 and len(figure.axes[0].lines) == SUBJECTS
+    shown = np.concatenate([line.get_xydata() for line in figure.axes[0].lines])
+    mine = codes[codes["decoder"] == "baseline"].sort_values("subject", kind="stable")
+    np.testing.assert_allclose(shown, mine[["first", "second"]])
+
+
+def test_every_plot_says_what_it_shows():
+    assert len({plot.name for plot in PLOTS}) == len(PLOTS) == 8
+    assert all(plot.title and plot.caption.endswith(".") for plot in PLOTS)

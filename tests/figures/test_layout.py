@@ -1,0 +1,122 @@
+"""Can every label be read at the width of the paper's column: none cut off, none over another?"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from figures.finished import spoilt
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+
+from braindecode_censor.figures.folder import read_results
+from braindecode_censor.figures.plot_all import PLOTS
+from braindecode_censor.figures.product import Plot
+from braindecode_censor.figures.style import COLUMN, PAGE, new_figure
+
+NAMES = [plot.name for plot in PLOTS]
+
+
+def many(scores):
+    """Sixteen people with long names that hold what LaTeX and HTML take for their own."""
+    copies = []
+    for k in range(4):
+        copy = scores.copy()
+        copy["subject"] = [f"patient_$%02d<b>{4 * k + int(s)}" for s in scores["subject"]]
+        copy["score"] = (scores["score"] + 0.01 * k).clip(0, 1)
+        copies.append(copy)
+    return pd.concat(copies, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory):
+    return read_results(spoilt(tmp_path_factory.mktemp("crowded") / "out", many))
+
+
+def labels(figure):
+    """Return all texts that are drawn."""
+    found = list(figure.texts)
+    for axis in figure.axes:
+        legends = [axis.get_legend()] if axis.get_legend() else []
+        found += [axis.title, *axis.texts]
+        for legend in legends:
+            found += [*legend.get_texts(), legend.get_title()]
+        if not axis.axison:
+            continue
+        for line in (axis.xaxis, axis.yaxis):
+            low, high = sorted(line.get_view_interval())
+            room = 1e-6 * (high - low)
+            ticks = [*line.get_major_ticks(), *line.get_minor_ticks()]
+            found += [
+                t.label1 for t in ticks if t.label1.get_visible() and low - room <= t.get_loc() <= high + room
+            ]
+            found.append(line.label)
+    for legend in figure.legends:
+        found += legend.get_texts()
+    return [text for text in found if text.get_visible() and text.get_text().strip()]
+
+
+def footprint(text, canvas):
+    """Return the pixels under a text's box, which turns with the text."""
+    width, height = canvas.get_width_height()
+    renderer = RendererAgg(width, height, canvas.figure.dpi)
+    text.set_bbox({"facecolor": "black", "edgecolor": "none", "pad": 0.0})
+    text.draw(renderer)
+    text.set_bbox(None)
+    return np.asarray(renderer.buffer_rgba())[..., 3] > 128
+
+
+def check(figure):
+    figure.set_dpi(120)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    figure.set_layout_engine("none")  # measuring must not move anything
+    texts, taken = labels(figure), {}
+    width, height = canvas.get_width_height()
+    assert len(texts) > 5
+    for text in texts:
+        box = text.get_window_extent(canvas.get_renderer())
+        inside = box.x0 >= -0.5 and box.y0 >= -0.5 and box.x1 <= width + 0.5 and box.y1 <= height + 0.5
+        assert inside, f"{text.get_text()!r} is cut off"
+        assert text.get_fontsize() >= 6, f"{text.get_text()!r} is too small to print"
+        mask = footprint(text, canvas)
+        for other, theirs in taken.items():
+            assert not (mask & theirs).any(), f"{text.get_text()!r} lies over {other!r}"
+        taken[text.get_text(), len(taken)] = mask
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_labels_fit(name, results):
+    figure = PLOTS[NAMES.index(name)].figure(results)
+    assert figure.get_figwidth() in (COLUMN, PAGE)
+    check(figure)
+
+
+@pytest.mark.parametrize("name", ["results", "gains"])
+def test_labels_of_many_people_with_long_names_fit(name, crowded):
+    figure = PLOTS[NAMES.index(name)].figure(crowded)
+    check(figure)
+    assert len(figure.axes[0 if name == "gains" else 1].get_xticklabels()) == 16
+
+
+@pytest.mark.parametrize("fault", ["over", "off"])
+def test_the_check_finds_faults(fault):
+    figure, axis = new_figure(COLUMN, 2.0)
+    axis.set_xticks(
+        range(6), ["a long name that meets its neighbour"] * 6 if fault == "over" else list("abcdef")
+    )
+    if fault == "off":
+        axis.text(1.2, 0.5, "outside of everything", transform=axis.transAxes).set_in_layout(False)
+    with pytest.raises(AssertionError, match="lies over|cut off"):
+        check(figure)
+
+
+def test_style_does_not_depend_on_the_users_settings(results):
+    import matplotlib
+
+    plain = _pixels(PLOTS[0], results)
+    with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "savefig.dpi": 50}):
+        np.testing.assert_array_equal(_pixels(PLOTS[0], results), plain)
+
+
+def _pixels(plot: Plot, results):
+    canvas = FigureCanvasAgg(plot.figure(results))
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())

@@ -1,0 +1,192 @@
+"""Does one command make everything, twice the same, and make the best of a folder that lacks something?"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from figures.finished import finished, spoilt
+
+from braindecode_censor.autotransfer.grid import PAPER, expand
+from braindecode_censor.autotransfer.memory import Memory
+from braindecode_censor.autotransfer.probing import load_recording, probe, read_index
+from braindecode_censor.figures import plot_results, plot_tables, product
+from braindecode_censor.figures.folder import Missing, Results, read_results
+from braindecode_censor.figures.plot_all import PLOTS, TABLES
+
+ROOT = Path(__file__).parents[2]
+ENDINGS = {
+    **{plot.name: {"pdf", "png", "csv"} for plot in PLOTS},
+    **{table.name: {"csv", "tex"} for table in TABLES},
+}
+ENDINGS["schematic"] = {"pdf", "png"}
+
+
+def made(folder):
+    files = [path.name.split(".") for path in folder.iterdir()]
+    return {name: {ending for n, ending in files if n == name} for name, _ in files}
+
+
+def everything(folder, out):
+    results = read_results(folder)
+    return (*product.make((*PLOTS, *TABLES), results, out), results.notes)
+
+
+def test_the_command_makes_everything(tmp_path):
+    """As `make figures` calls it."""
+    command = [
+        sys.executable,
+        ROOT / "paper_figures" / "plot_all.py",
+        "--results",
+        finished(),
+        "--out",
+        tmp_path,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert made(tmp_path) == ENDINGS
+    assert "not drawn" not in done.stdout and "note" not in done.stdout
+
+
+def test_a_second_run_gives_the_same_bytes(tmp_path):
+    for out in ("first", "second"):
+        everything(finished(), tmp_path / out)
+    for path in (tmp_path / "first").iterdir():
+        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes(), path.name
+
+
+def test_there_is_one_script_per_figure():
+    scripts = {path.stem for path in (ROOT / "paper_figures").glob("plot_*.py")}
+    assert scripts == {f"plot_{plot.name}" for plot in PLOTS} | {"plot_all", "plot_tables", "plot_simulated"}
+
+
+def test_an_empty_folder_gives_what_needs_no_results(tmp_path):
+    (tmp_path / "empty").mkdir()
+    _, missing, notes = everything(tmp_path / "empty", tmp_path / "out")
+    assert made(tmp_path / "out") == {
+        name: ENDINGS[name] for name in ("schematic", "penalties", "hyperparameters")
+    }
+    assert "holds no scores" in missing["results"] and "autotransfer run" in missing["results"]
+    assert "only what needs no scores" in notes[0]
+    with pytest.raises(Missing, match="is no folder: make one with"):
+        read_results(tmp_path / "nowhere")
+
+
+def test_a_missing_method_is_said_and_left_out(tmp_path):
+    folder = spoilt(tmp_path / "out", lambda scores: scores[scores["method"] != "mmd"])
+    _, missing, notes = everything(folder, tmp_path / "figures")
+    assert notes == ["mmd: no scores, not drawn"] and not missing
+    assert "mmd" not in set(pd.read_csv(tmp_path / "figures" / "results.csv")["decoder"])
+
+
+def test_without_a_baseline_what_can_be_drawn_is_drawn(tmp_path):
+    folder = spoilt(tmp_path / "out", lambda scores: scores[scores["method"] != "baseline"])
+    _, missing, notes = everything(folder, tmp_path / "figures")
+    assert "baseline: no scores, not drawn" in notes and set(missing) == {"gains"}
+
+
+def test_one_subject_is_drawn_but_not_compared(tmp_path):
+    folder = spoilt(tmp_path / "out", lambda scores: scores[scores["subject"] == 2])
+    _, missing, notes = everything(folder, tmp_path / "figures")
+    assert any("one subject only" in note for note in notes)
+    assert set(missing) == {"ranks", "pairs"} and "two subjects or more" in missing["ranks"]
+    assert (pd.read_csv(tmp_path / "figures" / "results.csv")["subject"] == 2).all()
+
+
+def test_scores_that_are_no_numbers_are_said_and_left_out(tmp_path):
+    def change(scores):
+        scores.loc[(scores["method"] == "adv") & (scores["subject"] == 3), "score"] = np.nan
+        return scores
+
+    folder = spoilt(tmp_path / "out", change)
+    _, missing, notes = everything(folder, tmp_path / "figures")
+    assert not missing and re.fullmatch(
+        r"adv-\S+: 2 of 8 test scores are not a number and are left out", notes[0]
+    )
+    figure = plot_results.PLOT.figure(read_results(folder))
+    folds = {line.get_label(): line for line in figure.axes[0].lines}
+    assert len(folds["Adv"].get_ydata()) == 3 and len(folds["MMD"].get_ydata()) == 4
+
+
+def test_what_can_no_longer_be_drawn_does_not_stay(tmp_path):
+    folder = spoilt(tmp_path / "out")
+    everything(folder, tmp_path / "figures")
+    (folder / "probes" / "codes.csv").unlink()
+    _, missing, _ = everything(folder, tmp_path / "figures")
+    assert "run_probes.py" in missing["codes"] and not list((tmp_path / "figures").glob("codes.*"))
+
+
+def test_gains_without_probes_take_the_interval_over_seeds(tmp_path):
+    from braindecode_censor.figures import plot_gains
+
+    folder = spoilt(tmp_path / "out")
+    (folder / "probes" / "gains.csv").unlink()
+    assert "seeds" in set(plot_gains.numbers(read_results(folder))["over"])
+
+
+def test_tables_hold_the_papers_grid():
+    """An empty folder has no grid of its own, so this is the paper's Table II."""
+    frame = plot_tables.hyperparameters(Results(Path("none")))
+    rows = {
+        (row.methods, row.parameter): row.values_
+        for row in frame.rename(columns={"values": "values_"}).itertuples()
+    }
+    assert rows["Adv, BEGAN, MIGE", "weight λ"] == "1, 0.3, 0.1, 0.03, 0.01"
+    assert rows["MMD, PairMMD", "weight λ"] == "1, 3, 10, 30, 100"
+    assert rows["MIGE", "regularisation γ of the score estimator"] == "0.01, 0.001, 0.0001"
+    assert len(expand(PAPER)) == 360
+    penalties = plot_tables.penalties()
+    assert penalties["information"].tolist()[:2] == ["I(z;s)", "I(z;s|y)"]
+    assert penalties.iloc[-1, 2:].tolist() == ["Adv, MIGE", "MMD, PairMMD, BEGAN"]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=[table.name for table in TABLES])
+def test_latex_has_the_rows_of_the_csv(table, results):
+    rows = table.rows(results)
+    source = table.latex(rows)
+    lines = [line for line in source.splitlines() if line.endswith(r"\\")]
+    assert len(lines) == len(rows) + 1
+    assert all(len(re.findall(r"(?<!\\)&", line)) == rows.shape[1] - 1 for line in lines)
+    assert not re.search(r"(?<!\\)%", "\n".join(lines)) and source.count("$") % 2 == 0
+    assert source.isascii()
+
+
+def test_the_index_names_the_trainings(results):
+    index, memory = read_index(results.folder), Memory(results.folder / "trainings")
+    records = [memory.read(key) for key in index["key"]]
+    assert all(record is not None for record in records) and index["key"].is_unique
+    scores = results.scores.set_index(["setting", "seed", "subject"])
+    for row, record in zip(index.itertuples(), records):
+        known = scores.loc[(row.setting, row.seed, row.subject)]
+        assert record["valid_score"] == pytest.approx(known["score_valid"])
+        assert (
+            record["valid_subject"] == known["valid_subject"] and record["params"]["random_state"] == row.seed
+        )
+
+
+def test_probes_are_the_same_from_the_folder_alone_and_not_repeated(tmp_path):
+    folder = spoilt(tmp_path / "out")
+    table = pd.read_csv(folder / "table.csv", index_col="decoder")
+    before = {path.name: path.read_bytes() for path in (folder / "probes").iterdir()}
+    stamp = (folder / "probes" / "leakage.csv").stat().st_mtime_ns
+    probe(folder, table)
+    assert (folder / "probes" / "leakage.csv").stat().st_mtime_ns == stamp
+    (folder / "probes" / "probed.json").unlink()
+    probe(folder, table)
+    assert {path.name: path.read_bytes() for path in (folder / "probes").iterdir()} == before
+
+
+def test_other_data_under_the_same_name_are_not_probed(tmp_path):
+    folder = spoilt(tmp_path / "out")
+    path = folder / "experiment.json"
+    path.write_text(path.read_text().replace('"n_trials": 24', '"n_trials": 30'))
+    with pytest.raises(ValueError, match="no longer gives the trials"):
+        load_recording(folder)
+    path.write_text(re.sub(r'"dataset": "simulated"', '"dataset": null', path.read_text()))
+    with pytest.raises(ValueError, match="made with a dataset object"):
+        load_recording(folder)
+    (folder / "trainings" / "index.csv").unlink()
+    with pytest.raises(ValueError, match="autotransfer resume"):
+        probe(folder, pd.read_csv(folder / "table.csv", index_col="decoder"))
