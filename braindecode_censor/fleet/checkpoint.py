@@ -1,0 +1,94 @@
+"""Where a group stands, on disk: so that a killed fleet does not begin again."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from braindecode_censor.autotransfer.store import write_atomically
+
+__all__ = ["Checkpoint"]
+
+_HOST = ("history", "count", "seconds", "best_epoch", "best_loss", "best_score")
+
+
+class Checkpoint:
+    """One safetensors file with the members of a group that have begun and not finished.
+
+    Parameters
+    ----------
+    folder : str, path-like or None
+        Where to; None writes nothing.
+    signature : str
+        Of the group's members.
+
+    Notes
+    -----
+    Members are found by their key, whoever else is in the group the second time. The place of a member in its
+    own random order is not written: it is found again by drawing the batches of the epochs behind it.
+    """
+
+    def __init__(self, folder, signature):
+        name = hashlib.sha256(signature.encode()).hexdigest()[:16]
+        self.path = None if folder is None else Path(folder, f"{name}.safetensors")
+
+    def write(self, group):
+        """Write where a group stands, in place of what was written before.
+
+        Parameters
+        ----------
+        group : Group
+            Between two epochs.
+        """
+        if self.path is None:
+            return
+        tensors = group.save()
+        tensors["generator"] = torch.stack([member.generator.get_state() for member in group.members])
+        if group.members[0].censor is not None:
+            states = [member.censor.generator.get_state() for member in group.members]
+            tensors["noise_generator"] = torch.stack(states)
+        host = {str(m.key): {name: getattr(m, name) for name in _HOST} for m in group.members}
+        write_atomically(self.path, save(tensors, {"members": json.dumps(host)}))
+
+    def read(self, members):
+        """Put members back to where they stood.
+
+        Parameters
+        ----------
+        members : list of Member
+            Not begun; those that were written are moved on.
+
+        Returns
+        -------
+        states : list of (dict of str to Tensor or None)
+            What :meth:`~braindecode_censor.fleet.group.Group.add` takes; None for a member that begins. A file
+            that is missing or damaged means that all begin.
+        """
+        host, tensors = self._load()
+        rows = {key: i for i, key in enumerate(host)}
+        states = []
+        for member in members:
+            row = rows.get(str(member.key))
+            state = None if row is None else {name: tensor[row] for name, tensor in tensors.items()}
+            if state is not None:
+                member.restore(
+                    host[str(member.key)], state.pop("generator"), state.pop("noise_generator", None)
+                )
+            states.append(state)
+        return states
+
+    def _load(self):
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                host = json.loads(file.metadata()["members"])
+                return host, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError, TypeError, KeyError, ValueError):
+            return {}, {}
+
+    def remove(self):
+        """Forget: everybody has finished."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)

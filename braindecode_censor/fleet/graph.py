@@ -1,0 +1,348 @@
+"""The computation that all members of a group share: one training step, and validation, of a whole stack."""
+
+import copy
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn import functional as F
+
+from braindecode_censor.fleet.masks import GivenMask
+from braindecode_censor.fleet.stack import Layout, adam_step
+
+__all__ = ["Graph", "StepData"]
+
+
+class StepData(NamedTuple):
+    """What one step of some members needs beside their state; all with the members along the first axis.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n_members, n, n_chans, n_times)
+        Batches.
+    moments : Tensor of shape (n_members, n, K, 1 + K)
+        Lag moments of the same trials.
+    y, s : Tensor of shape (n_members, n)
+        Classes and subjects.
+    class_weight : Tensor of shape (n_members, n_classes)
+        Weights of the task loss.
+    masks : dict of str to Tensor
+        Dropout masks by the name of their buffer.
+    noise : Tensor of shape (n_members, ...) or None
+        Random numbers of the penalty.
+    coefficients : Tensor of shape (n_members, n_coefficients)
+        From :meth:`~braindecode_censor.fleet.member.Member.coefficients`.
+    """
+
+    x: Tensor
+    moments: Tensor
+    y: Tensor
+    s: Tensor
+    class_weight: Tensor
+    masks: dict
+    noise: Tensor | None
+    coefficients: Tensor
+
+
+class Graph:
+    """Training step and evaluation of any number of members at once.
+
+    Parameters
+    ----------
+    member : Member
+        Any member of the group: the source of module, penalty and constants.
+    vectorise : bool
+        Whether the encoders of all members run as one under ``vmap``, which many small kernels' launches make
+        worth while on a GPU. On a CPU each encoder runs by itself, because oneDNN's convolutions are faster
+        than anything that can be batched; penalties, critics and optimisers run as one on either.
+    compile : bool or str
+        Whether to compile the encoders and the optimiser; a string names a backend of ``torch.compile``.
+    """
+
+    def __init__(self, member, vectorise, compile=False):
+        clf, censor = member.clf, member.censor
+        self.vectorise = vectorise
+        self.encoder, self.masks = make_template(clf)
+        self.layout = Layout(self.encoder)
+        self.options = clf.optimizer_.defaults
+        self.penalty = None
+        if censor is not None:
+            self.penalty = censor.penalty
+            self.critic = _Method(self.penalty, "critic_loss")
+            self.diagnostics = _Method(self.penalty, "diagnostics")
+            self.critic_layout = Layout(self.penalty)
+            self.critic_steps = censor.critic_steps if censor.optimizer is not None else 0
+            self.critic_options = censor.optimizer.defaults if self.critic_steps else None
+        self.compiled_encode, self.compiled_adam = self.encode, adam_step
+        if compile:
+            options = {"backend": compile} if isinstance(compile, str) else {}
+            self.compiled_encode = torch.compile(self.encode, **options)
+            self.compiled_adam = torch.compile(adam_step, **options)
+
+    def initial_state(self, member):
+        """Return the state of a member that has not begun.
+
+        Parameters
+        ----------
+        member : Member
+            Not begun.
+
+        Returns
+        -------
+        state : dict of str to Tensor
+            One member's: parameters, moments of the optimiser, buffers; the same of the critic.
+        """
+        theta = self.layout.pack(member.clf.module_)
+        state = {"theta": theta, "first": torch.zeros_like(theta), "second": torch.zeros_like(theta)}
+        state |= {f"buffer.{name}": b.clone() for name, b in member.clf.module_.named_buffers()}
+        if self.penalty is not None:
+            phi = self.critic_layout.pack(member.censor.penalty).to(theta)
+            state |= {"phi": phi, "phi_first": torch.zeros_like(phi), "phi_second": torch.zeros_like(phi)}
+            state |= {f"control.{name}": b.clone() for name, b in member.censor.penalty.named_buffers()}
+        return state
+
+    def step(self, state, data, compiled=True):
+        """Take one step of critic, encoder and classifier, critic first.
+
+        Parameters
+        ----------
+        state : dict of str to Tensor
+            Stacked, changed in place.
+        data : StepData
+            The members' batches.
+        compiled : bool
+            Whether to use the compiled parts, where there are any.
+
+        Returns
+        -------
+        z : Tensor of shape (n_members, n, n_features)
+            Latent codes.
+        numbers : Tensor of shape (3, n_members)
+            Task loss, penalty and critic's loss of each member; NaN where there is none.
+        """
+        encode, adam = (self.compiled_encode, self.compiled_adam) if compiled else (self.encode, adam_step)
+        theta = state["theta"].detach().requires_grad_()
+        self.encoder.train()
+        z, loss, buffers = encode(theta, _part(state, "buffer."), data)
+        outputs, cotangents = [loss], [torch.ones_like(loss)]
+        values = critic_losses = torch.full_like(loss, math.nan)
+        if self.penalty is not None:
+            push, values, critic_losses = self._push(state, z.detach(), data)
+            outputs.append(z)
+            cotangents.append(push)
+        (gradient,) = torch.autograd.grad(outputs, theta, cotangents)
+        coefficients, options = data.coefficients.T, self.options
+        with torch.no_grad():
+            adam(
+                state["theta"],
+                gradient,
+                state["first"],
+                state["second"],
+                coefficients[:3],
+                options["betas"],
+                options["eps"],
+            )
+        state.update({f"buffer.{name}": tensor for name, tensor in buffers.items()})
+        return z.detach(), torch.stack([loss, values, critic_losses]).detach()
+
+    def encode(self, theta, buffers, data):
+        """Run the encoders in training mode.
+
+        Parameters
+        ----------
+        theta : Tensor of shape (n_members, n_parameters)
+            Parameters.
+        buffers : dict of str to Tensor
+            Batch statistics; not changed.
+        data : StepData
+            Batches.
+
+        Returns
+        -------
+        z : Tensor of shape (n_members, n, n_features)
+            Latent codes.
+        loss : Tensor of shape (n_members,)
+            Task losses.
+        buffers : dict of str to Tensor
+            Updated batch statistics.
+        """
+        inputs = data.x, data.moments, data.y, data.class_weight, data.masks
+        if self.vectorise:
+            return vmap(self._encode_one)(self.layout.unpack(theta), buffers, *inputs)
+        # unbind, not indexing: its backward pass is one stack, not one zero matrix per member
+        rows = [
+            self._encode_one(self.layout.unpack(row), _row(buffers, i), *_row(inputs, i))
+            for i, row in enumerate(theta.unbind())
+        ]
+        z, loss, updated = zip(*rows)
+        return torch.stack(z), torch.stack(loss), {k: torch.stack([u[k] for u in updated]) for k in buffers}
+
+    def _encode_one(self, parameters, buffers, x, moments, y, class_weight, masks):
+        buffers = {name: tensor.clone() for name, tensor in buffers.items()}
+        tensors = {**parameters, **buffers, **masks}
+        z, logits = functional_call(self.encoder, tensors, (x,), {"moments": moments})
+        weight = class_weight[y]
+        loss = -(F.log_softmax(logits, -1).gather(1, y.unsqueeze(1)).squeeze(1) * weight).sum() / weight.sum()
+        return z, loss, buffers
+
+    def _push(self, state, z, data):
+        """Train the critics, then return the gradient of the penalty in z times λ, and what there is to log."""
+        phi, control = state["phi"], _part(state, "control.")
+        losses = z.new_full((len(z),), math.nan)
+        noise_axis = None if data.noise is None else 0
+        for k in range(self.critic_steps):
+            leaf = phi.detach().requires_grad_()
+            losses, control = vmap(self._critic_loss)(
+                self.critic_layout.unpack(leaf), control, z, data.s, data.y
+            )
+            (gradient,) = torch.autograd.grad(losses.sum(), leaf)
+            coefficients = data.coefficients.T[4 + 3 * k : 7 + 3 * k]
+            with torch.no_grad():
+                options = self.critic_options
+                self.compiled_adam(
+                    phi,
+                    gradient,
+                    state["phi_first"],
+                    state["phi_second"],
+                    coefficients,
+                    options["betas"],
+                    options["eps"],
+                )
+        state.update({f"control.{name}": tensor for name, tensor in control.items()})
+        leaf = z.requires_grad_()
+        values = vmap(self._penalty_value, in_dims=(0, 0, 0, 0, 0, noise_axis))(
+            self.critic_layout.unpack(phi), control, leaf, data.s, data.y, data.noise
+        )
+        (gradient,) = torch.autograd.grad(values.sum(), leaf)
+        weight = data.coefficients[:, 3].view(-1, 1, 1)
+        return torch.where(weight != 0, weight * gradient, 0.0), values, losses
+
+    def _critic_loss(self, parameters, control, z, s, y):
+        control = {name: tensor.clone() for name, tensor in control.items()}
+        tensors = {f"penalty.{name}": tensor for name, tensor in {**parameters, **control}.items()}
+        return functional_call(self.critic, tensors, (z, s, y)), control
+
+    def _penalty_value(self, parameters, control, z, s, y, noise):
+        return functional_call(self.penalty, {**parameters, **control}, (z, s, y, noise))
+
+    @torch.no_grad()
+    def diagnose(self, state, z, s, y):
+        """Return the penalty's diagnostics.
+
+        Parameters
+        ----------
+        state : dict of str to Tensor
+            Stacked.
+        z : Tensor of shape (n_members, n, n_features)
+            Latent codes.
+        s, y : Tensor of shape (n_members, n)
+            Subjects and classes.
+
+        Returns
+        -------
+        numbers : dict of str to Tensor of shape (n_members,)
+            Named numbers.
+        """
+        parameters, control = self.critic_layout.unpack(state["phi"]), _part(state, "control.")
+        return vmap(self._diagnose_one)(parameters, control, z, s, y)
+
+    def _diagnose_one(self, parameters, control, z, s, y):
+        tensors = {f"penalty.{name}": tensor for name, tensor in {**parameters, **control}.items()}
+        return functional_call(self.diagnostics, tensors, (z, s, y))
+
+    @torch.no_grad()
+    def evaluate(self, state, x):
+        """Return the class scores in evaluation mode.
+
+        Parameters
+        ----------
+        state : dict of str to Tensor
+            Stacked.
+        x : Tensor of shape (n_members, n, n_chans, n_times)
+            Each member's trials.
+
+        Returns
+        -------
+        logits : Tensor of shape (n_members, n, n_classes)
+            Scores before the softmax.
+        """
+        self.encoder.eval()
+        parameters, buffers = self.layout.unpack(state["theta"]), _part(state, "buffer.")
+        if self.vectorise:
+            return vmap(self._scores)(parameters, buffers, x)
+        return torch.stack([self._scores(_row(parameters, i), _row(buffers, i), x[i]) for i in range(len(x))])
+
+    def _scores(self, parameters, buffers, x):
+        return functional_call(self.encoder, {**parameters, **buffers}, (x,))[1]
+
+    def module_state(self, state):
+        """Return one member's parameters and buffers under the names of its module.
+
+        Parameters
+        ----------
+        state : dict of str to Tensor
+            One member's.
+
+        Returns
+        -------
+        state : dict of str to Tensor
+            As ``load_state_dict`` takes it.
+        """
+        return {**self.layout.unpack(state["theta"]), **_part(state, "buffer.")}
+
+
+class _Method(nn.Module):
+    """A method of the penalty as a forward pass, which is all that ``functional_call`` can call."""
+
+    def __init__(self, penalty, name):
+        super().__init__()
+        self.penalty, self.name = penalty, name
+
+    def forward(self, z, s, y):
+        return getattr(self.penalty, self.name)(z, s, y)
+
+
+def make_template(clf):
+    """Make the module through which all members are computed.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Initialised.
+
+    Returns
+    -------
+    module : FastEEGNet
+        Its dropout layers take their masks from buffers, and it returns (z, logits).
+    masks : dict of str to (function, float)
+        Name of a mask's buffer to its shape per trial and its probability of dropping.
+    """
+    module = copy.deepcopy(clf.module_)
+    dropouts = {name: part for name, part in module.named_modules() if isinstance(part, nn.Dropout)}
+    shapes = {}
+    for name, part in dropouts.items():
+        given = GivenMask(part.p).to(next(module.parameters()).device)
+        given.register_forward_pre_hook(
+            lambda _, inputs, name=name: shapes.update({name: inputs[0].shape[1:]})
+        )
+        module.set_submodule(name, given)
+    with torch.no_grad():
+        module.eval()(next(module.parameters()).new_zeros(1, module.n_chans, module.n_times))
+    for name in dropouts:
+        module.get_submodule(name)._forward_pre_hooks.clear()
+    head = module.final_layer
+    plain = head.forward
+    head.forward = lambda h: (h.flatten(1), plain(h))
+    return module, {f"{name}.mask": (shapes[name], part.p) for name, part in dropouts.items() if part.p}
+
+
+def _part(state, prefix):
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+
+
+def _row(tensors, i):
+    if isinstance(tensors, dict):
+        return {name: tensor[i] for name, tensor in tensors.items()}
+    return tuple(_row(t, i) if isinstance(t, dict) else t[i] for t in tensors)

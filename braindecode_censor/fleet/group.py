@@ -1,0 +1,262 @@
+"""Members that train side by side: an epoch of all of them, their best weights, and who comes and goes."""
+
+import time
+
+import numpy as np
+import torch
+
+from braindecode_censor.fleet.graph import Graph, StepData
+from braindecode_censor.fleet.masks import drawn_masks, hashed_masks
+from braindecode_censor.fleet.monitor import Monitor
+from braindecode_censor.fleet.stack import put_rows, take_rows
+
+__all__ = ["Group", "Resident"]
+
+
+class Resident:
+    """All trials of a dataset on the device, standardised once, with what the encoder needs of them.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Initialised; says how to standardise and where to put them.
+    signals : ndarray of shape (n_trials, n_chans, n_times)
+        Trials as recorded.
+    """
+
+    def __init__(self, clf, signals):
+        self.x = clf._to_tensor(signals)
+        self.moments = clf.module_.lag_moments(self.x)
+
+
+class Group:
+    """Members of one graph, stacked.
+
+    Parameters
+    ----------
+    members : list of Member
+        All of one signature; may differ in their epoch.
+    resident : Resident
+        The trials that they point to.
+    states : list of (dict or None) or None
+        Where each member stood when it was saved; None begins.
+    vectorise : bool or None
+        See :class:`~braindecode_censor.fleet.graph.Graph`; None vectorises everywhere but on a CPU.
+    masks : {"drawn", "hashed"} or None
+        Source of dropout masks. "drawn" are the ones that each estimator would draw by itself on a CPU; on
+        other devices that would be a launch per member and layer, so None takes "hashed" there.
+    compile : bool or str
+        See :class:`~braindecode_censor.fleet.graph.Graph`.
+    """
+
+    def __init__(self, members, resident, states=None, vectorise=None, masks=None, compile=False):
+        self.resident, self.members = resident, []
+        on_cpu = resident.x.device.type == "cpu"
+        vectorise = not on_cpu if vectorise is None else vectorise
+        self.hashed = not on_cpu if masks is None else masks == "hashed"
+        self.graph = Graph(members[0], vectorise, compile)
+        self.state, self.best = {}, {}
+        self.add(members, states)
+
+    def __len__(self):
+        return len(self.members)
+
+    def add(self, members, states=None):
+        """Take in members.
+
+        Parameters
+        ----------
+        members : list of Member
+            Of the same signature.
+        states : list of (dict or None) or None
+            Where each stood, from :meth:`save`; None begins.
+        """
+        if not members:
+            return
+        fresh = [self.graph.initial_state(member) for member in members]
+        states = [state or begin for state, begin in zip(states or [None] * len(members), fresh)]
+        device = self.resident.x.device
+        state = {name: torch.stack([one[name].to(device) for one in states]) for name in fresh[0]}
+        kept = [name for name in fresh[0] if name == "theta" or name.startswith("buffer.")]
+        best = {
+            name: torch.stack([one.get(f"best.{name}", one[name]).to(device) for one in states])
+            for name in kept
+        }
+        join = lambda old, new: {k: torch.cat([old[k], t]) for k, t in new.items()} if old else new  # noqa: E731
+        self.state, self.best = join(self.state, state), join(self.best, best)
+        self.members += members
+        self._tabulate()
+
+    def _tabulate(self):
+        """Put what members know of the trials into tables on the device."""
+        place = {"device": self.resident.x.device}
+        self.y, self.s = (
+            torch.as_tensor(np.stack([getattr(m, name) for m in self.members]), **place)
+            for name in ("y", "s")
+        )
+        n_classes = len(self.members[0].clf.classes_)
+        weights = [m.clf.criterion_.train_weight for m in self.members]
+        weights = [torch.ones(n_classes) if weight is None else weight for weight in weights]
+        self.class_weight = torch.stack(weights).to(self.resident.x)
+        self.seeds = torch.tensor([m.clf.random_state for m in self.members], **place)
+        longest = max(sum(map(len, m.valid)) for m in self.members)
+        valid = np.zeros((len(self.members), longest), dtype=np.int64)
+        for row, m in zip(valid, self.members):
+            found = np.concatenate([*m.valid, row[:0]])
+            row[: len(found)] = found
+        self.valid = torch.as_tensor(valid, **place)
+
+    def train_epoch(self):
+        """Train every member for one epoch, validate, and keep what is best.
+
+        Returns
+        -------
+        finished : list of Member
+            Those that have nothing left to do; still in the group.
+        """
+        began = time.perf_counter()
+        launches = self._plan_epoch()
+        monitor = Monitor(len(self.members))
+        for launch in launches:
+            monitor.add(launch[0], *self._launch(*launch))
+        logged = monitor.report(self.graph, self.state)
+        self._close_epoch(logged, self._validate())
+        seconds = (time.perf_counter() - began) / len(self.members)
+        for member in self.members:
+            member.seconds += seconds
+        return [member for member in self.members if member.is_finished()]
+
+    def _plan_epoch(self):
+        """Draw everybody's batches; members whose batches are equally large take their step together."""
+        drawn = [member.draw_batches() for member in self.members]
+        plans = []
+        for k in range(max(map(len, drawn))):
+            sizes = {}
+            for i, batches in enumerate(drawn):
+                if k < len(batches):
+                    sizes.setdefault(len(batches[k]), []).append(i)
+            for rows in sizes.values():
+                members = [self.members[i] for i in rows]
+                positions = np.stack([drawn[i][k] for i in rows])
+                noise = [member.draw_noise() for member in members]
+                noise = None if noise[0] is None else np.stack(noise)
+                coefficients = np.array([member.coefficients() for member in members])
+                counts = np.array([member.count for member in members])
+                plans.append((np.array(rows), positions, counts, coefficients, noise))
+        return self._ship(plans)
+
+    def _ship(self, plans):
+        """Send an epoch's numbers to the device in two pieces, so that no step waits for the host."""
+        device, dtype = self.resident.x.device, self.resident.x.dtype
+        whole = [a for rows, positions, counts, *_ in plans for a in (rows, positions, counts)]
+        real = [a for *_, coefficients, noise in plans for a in (coefficients, noise) if a is not None]
+        whole = _send(whole, torch.int64, device)
+        real = _send(real, dtype, device)
+        launches = []
+        for rows, *_, noise in plans:
+            on_device, positions, counts = next(whole), next(whole), next(whole)
+            everyone = len(rows) == len(self.members)
+            coefficients, noise = next(real), None if noise is None else next(real)
+            launches.append((rows, None if everyone else on_device, positions, counts, coefficients, noise))
+        return launches
+
+    def _launch(self, members, rows, positions, counts, coefficients, noise):
+        n = positions.shape[1]
+        data = StepData(
+            x=self.resident.x[positions],
+            moments=self.resident.moments[positions],
+            y=_pick(self.y, rows).gather(1, positions),
+            s=_pick(self.s, rows).gather(1, positions),
+            class_weight=_pick(self.class_weight, rows),
+            masks=self._masks(members, rows, counts, n),
+            noise=noise,
+            coefficients=coefficients,
+        )
+        part = dict(take_rows(self.state, rows))
+        z, numbers = self.graph.step(part, data, compiled=rows is None)
+        put_rows(self.state, rows, part)
+        return numbers, z, data.s, data.y
+
+    def _masks(self, members, rows, counts, n):
+        masks, dtype = {}, self.resident.x.dtype
+        for layer, (name, (shape, p)) in enumerate(self.graph.masks.items()):
+            if self.hashed:
+                masks[name] = hashed_masks(_pick(self.seeds, rows), counts, layer, (n, *shape), p, dtype)
+            else:
+                generators = [self.members[i].generator for i in members]
+                masks[name] = drawn_masks(generators, (n, *shape), p, dtype).to(self.resident.x.device)
+        return masks
+
+    def _validate(self):
+        for member in self.members:
+            member.draw_validation()
+        chunks = [
+            self.graph.evaluate(self.state, self.resident.x[part])
+            for part in self.valid.split(max(64, self.members[0].clf.batch_size), 1)
+            if part.numel()
+        ]
+        return torch.cat(chunks, 1).cpu() if chunks else [None] * len(self.members)
+
+    def _close_epoch(self, logged, logits):
+        improved = []
+        for i, (member, numbers) in enumerate(zip(self.members, logged)):
+            scores = None if logits[i] is None else logits[i, : sum(map(len, member.valid))]
+            if member.end_epoch(numbers, scores):
+                improved.append(i)
+        if improved:
+            rows = torch.tensor(improved, device=self.resident.x.device)
+            for name, tensor in self.best.items():
+                tensor[rows] = self.state[name][rows]
+
+    def release(self, members):
+        """Let members go and close the ranks.
+
+        Parameters
+        ----------
+        members : list of Member
+            Who leaves.
+
+        Returns
+        -------
+        states : list of dict
+            The best parameters and buffers of each, under the names of its module; None for a member whose
+            validation loss was never finite.
+        """
+        gone = {id(member) for member in members}
+        states = []
+        for member in members:
+            i = next(i for i, other in enumerate(self.members) if other is member)
+            best = {name: tensor[i].cpu() for name, tensor in self.best.items()}
+            lost = bool(member.valid) and member.best_epoch is None
+            states.append(None if lost else self.graph.module_state(best))
+        stay = [i for i, member in enumerate(self.members) if id(member) not in gone]
+        rows = torch.tensor(stay, dtype=torch.int64, device=self.resident.x.device)
+        self.state, self.best = take_rows(self.state, rows), take_rows(self.best, rows)
+        self.members = [self.members[i] for i in stay]
+        if self.members:
+            self._tabulate()
+        return states
+
+    def save(self):
+        """Return where everybody stands.
+
+        Returns
+        -------
+        tensors : dict of str to Tensor
+            Stacked, with the best weights under ``best.``.
+        """
+        tensors = {**self.state, **{f"best.{name}": tensor for name, tensor in self.best.items()}}
+        return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _pick(table, rows):
+    return table if rows is None else table[rows]
+
+
+def _send(arrays, dtype, device):
+    """Move arrays to the device as one, and hand them out one by one."""
+    if not arrays:
+        return iter(())
+    flat = torch.as_tensor(np.concatenate([array.ravel() for array in arrays])).to(dtype)
+    parts = flat.to(device, non_blocking=True).split([array.size for array in arrays])
+    return (part.view(array.shape) for part, array in zip(parts, arrays))

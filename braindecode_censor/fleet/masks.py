@@ -1,0 +1,113 @@
+"""Dropout masks that belong to a member and not to the fleet: whoever else trains, they stay the same."""
+
+import torch
+from torch import nn
+
+__all__ = ["GivenMask", "drawn_masks", "hashed_masks"]
+
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # as torch's signed integers wrap
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
+
+
+class GivenMask(nn.Module):
+    """In the place of a dropout layer: multiplies by a mask that the caller puts into the buffer ``mask``.
+
+    Parameters
+    ----------
+    p : float
+        Probability of dropping a number.
+    """
+
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+        self.register_buffer("mask", torch.ones(()), persistent=False)
+
+    def forward(self, h):
+        """Drop.
+
+        Parameters
+        ----------
+        h : Tensor
+            Input.
+
+        Returns
+        -------
+        h : Tensor
+            Product with the mask; the input itself outside training.
+        """
+        return h * self.mask if self.training and self.p else h
+
+
+def drawn_masks(generators, shape, p, dtype):
+    """Draw the masks that ``torch.nn.Dropout`` would draw on the CPU from each member's own generator.
+
+    Parameters
+    ----------
+    generators : sequence of torch.Generator
+        One per member, on the CPU.
+    shape : tuple of int
+        Shape of a member's mask.
+    p : float
+        Probability of dropping a number.
+    dtype : torch.dtype
+        Type of the network.
+
+    Returns
+    -------
+    masks : Tensor of shape (n_members, *shape)
+        0, or 1 / (1 - p).
+    """
+    masks = torch.empty(len(generators), *shape, dtype=dtype)
+    for mask, generator in zip(masks, generators):
+        mask.bernoulli_(1 - p, generator=generator)
+    return masks.div_(1 - p)
+
+
+def hashed_masks(seeds, counts, layer, shape, p, dtype):
+    """Compute masks from seed, step, layer and place alone, for all members at once and without a generator.
+
+    Parameters
+    ----------
+    seeds, counts : Tensor of shape (n_members,), int64
+        Each member's seed, and the number of its step.
+    layer : int
+        Number of the dropout layer.
+    shape : tuple of int
+        Shape of a member's mask.
+    p : float
+        Probability of dropping a number.
+    dtype : torch.dtype
+        Type of the network.
+
+    Returns
+    -------
+    masks : Tensor of shape (n_members, *shape)
+        0, or 1 / (1 - p), on the device of the seeds.
+
+    Notes
+    -----
+    A counter-based generator (the finaliser of SplitMix64): no state to keep, save or advance, equal numbers
+    on every device, and one fused kernel under ``torch.compile``.
+
+    References
+    ----------
+    Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
+    """
+    stream = _mix(_mix(_mix(seeds) + counts) + layer)
+    place = torch.arange(torch.Size(shape).numel(), device=seeds.device) * _GOLDEN
+    bits = _mix(stream.unsqueeze(1) + place) & (2**32 - 1)
+    kept = bits < round((1 - p) * 2**32)
+    return (kept.to(dtype) / (1 - p)).unflatten(1, shape)
+
+
+def _mix(x):
+    x = x + _GOLDEN
+    x = (x ^ _shift(x, 30)) * _FIRST
+    x = (x ^ _shift(x, 27)) * _SECOND
+    return x ^ _shift(x, 31)
+
+
+def _shift(x, n):
+    """Shift to the right, filling up with zeros; torch's own repeats the sign."""
+    return (x >> n) & (2 ** (64 - n) - 1)

@@ -1,0 +1,297 @@
+"""One training of the fleet: an estimator, what it may see, and the random numbers that are its own."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch.utils.data import Subset
+
+from braindecode_censor.criterion import FoldCrossEntropy
+from braindecode_censor.encoder import FastEEGNet
+from braindecode_censor.fleet.stack import adam_coefficients
+from braindecode_censor.modules import resolve_module
+from braindecode_censor.protocol import inverse_sqrt
+from braindecode_censor.trials import TrialLoader, Trials
+
+__all__ = ["Member"]
+
+# Arguments that act on one member only; all others decide about the graph.
+_OWN = {"weight", "lr", "warmup", "critic_lr", "random_state", "max_epochs", "patience", "valid_subject"}
+_OWN |= {"roster", "verbose"}
+
+
+class Member:
+    """An estimator made ready to train, exactly as its ``fit`` would be, and its progress.
+
+    Parameters
+    ----------
+    key : object
+        Name of the member.
+    clf : CensoredEEGClassifier
+        Not fitted; this very object is fitted.
+    seen : ndarray of int
+        Positions of the trials that ``fit`` would be given.
+    shape : tuple of int
+        Channels and samples of a trial.
+    y, subjects : ndarray of shape (n_trials,)
+        Class and subject of all trials, also of those not seen.
+
+    Attributes
+    ----------
+    history : list of dict
+        One row per epoch, as the estimator's history has it.
+    error : str or None
+        Why the training failed.
+    """
+
+    def __init__(self, key, clf, seen, shape, y, subjects):
+        check_estimator(clf)
+        self.key, self.clf, self.history, self.seconds, self.error = key, clf, [], 0.0, None
+        self.count = 0  # of optimiser steps
+        self.best_epoch, self.best_loss, self.best_score = None, np.inf, np.nan
+        clf.classes_inferred_, codes = np.unique(y[seen], return_inverse=True)
+        with clf._seeded():
+            clf._split(codes, subjects[seen])
+            clf.signal_args_ = {"n_chans": shape[0], "n_times": shape[1], "n_outputs": len(clf.classes_)}
+            clf.initialize()
+            # What is left of the stream of numbers orders the trials and drops out.
+            self.generator = torch.Generator().set_state(torch.get_rng_state())
+        train, valid = clf.split_
+        self.y, self.s = (np.zeros(len(y), dtype=np.int64) for _ in range(2))
+        self.y[seen] = codes
+        people, self.s[seen[train]] = np.unique(subjects[seen][train], return_inverse=True)
+        positions = Trials(torch.as_tensor(seen), torch.as_tensor(codes))
+        # The estimator's own loaders over positions instead of signals: the very batches it would draw.
+        self._train = clf.get_iterator(Subset(positions, train.tolist()), training=True, drop_index=False)
+        self._valid = ()
+        if len(valid):
+            self._valid = clf.get_iterator(Subset(positions, valid.tolist()), drop_index=False)
+        with torch.random.fork_rng(devices=[]):  # looking must not use up the numbers of the first epoch
+            self.valid = [x.numpy() for x, _ in self._valid]
+        self.censor = self._make_censor(people)
+
+    def _make_censor(self, people):
+        """Build penalty and critic as the callback would when it sees the first batch."""
+        if self.clf.penalty is None:
+            return None
+        callback = dict(self.clf.callbacks_)["censor"]
+        callback._check_parameters(self.clf)
+        callback.labels_, callback.n_classes_ = people, self.clf.module_.n_outputs
+        weight = next(self.clf.module_.parameters())
+        return callback._build(weight.new_empty(1, _code_width(self.clf.module_)))
+
+    @property
+    def epoch(self):
+        """Epochs behind it."""
+        return len(self.history)
+
+    def signature(self):
+        """Return all that must be equal for members to share a graph.
+
+        Returns
+        -------
+        signature : str
+            Equal for members of one group.
+        """
+        params = {k: v for k, v in self.clf.get_params(deep=False).items() if k not in _OWN}
+        sizes = {name: tuple(p.shape) for name, p in self.clf.module_.named_parameters()}
+        penalty = None
+        if self.censor is not None:
+            sizes |= {f"critic.{name}": tuple(p.shape) for name, p in self.censor.penalty.named_parameters()}
+            penalty = self.censor.penalty, self.censor.penalty.n_subjects, self.censor.critic_steps
+        dtype = next(self.clf.module_.parameters()).dtype
+        return repr((type(self.clf).__name__, sorted(params.items(), key=str), sizes, dtype, penalty))
+
+    @contextmanager
+    def _own_numbers(self):
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self.generator.get_state())
+            yield
+            self.generator.set_state(torch.get_rng_state())
+
+    def draw_batches(self):
+        """Return the batches of the next epoch.
+
+        Returns
+        -------
+        batches : list of ndarray of int
+            Positions of the trials, batch by batch.
+        """
+        with self._own_numbers():
+            return [positions.numpy() for positions, _ in self._train]
+
+    def draw_validation(self):
+        """Draw the numbers that the validation loader draws, and forget them."""
+        with self._own_numbers():
+            for _ in self._valid:
+                pass
+
+    def draw_noise(self):
+        """Return the random numbers of the penalty for one batch.
+
+        Returns
+        -------
+        noise : ndarray or None
+            None where nothing is random.
+        """
+        noise = None if self.censor is None else self.censor.penalty.draw_noise(self.censor.generator)
+        return None if noise is None else noise.numpy()
+
+    def coefficients(self):
+        """Advance by one step and return what the step needs of this member.
+
+        Returns
+        -------
+        coefficients : list of float
+            Three of the encoder's optimiser (see :func:`~braindecode_censor.fleet.stack.adam_coefficients`), λ of
+            the epoch, and three of the critic's optimiser for each of its steps.
+        """
+        self.count += 1
+        clf, options = self.clf, self.clf.optimizer_.defaults
+        lr = clf.lr * inverse_sqrt(self.epoch)
+        found = [*adam_coefficients(self.count, lr, options["betas"], options["weight_decay"])]
+        found.append(clf.weight * min(1.0, self.epoch / clf.warmup if clf.warmup else 1.0))
+        if self.censor is not None and self.censor.optimizer is not None:
+            first = (self.count - 1) * clf.critic_steps
+            betas = self.censor.optimizer.defaults["betas"]
+            for k in range(clf.critic_steps):
+                found += adam_coefficients(first + k + 1, clf.critic_lr, betas)
+        return found
+
+    def end_epoch(self, numbers, logits):
+        """Write the epoch into the history.
+
+        Parameters
+        ----------
+        numbers : dict of str to float
+            Means over its batches, ``train_loss`` among them.
+        logits : Tensor of shape (n_valid, n_outputs)
+            Of the validation trials, on the CPU.
+
+        Returns
+        -------
+        improved : bool
+            Whether the validation loss is the lowest so far.
+        """
+        row = {"epoch": self.epoch + 1, **numbers}
+        self.history.append(row)
+        if not self.valid:
+            return True
+        row["valid_loss"], row["valid_balanced_accuracy"] = self._judge(logits)
+        if row["valid_loss"] < self.best_loss:
+            self.best_epoch, self.best_loss = self.epoch, row["valid_loss"]
+            self.best_score = row["valid_balanced_accuracy"]
+            return True
+        return False
+
+    def _judge(self, logits):
+        y = torch.as_tensor(self.y[np.concatenate(self.valid)])
+        weight = self.clf.criterion_.weight
+        weight = None if weight is None else weight.cpu().to(logits.dtype)
+        sizes = [len(batch) for batch in self.valid]
+        losses = [
+            torch.nn.functional.cross_entropy(part, target, weight=weight).item()
+            for part, target in zip(logits.split(sizes), y.split(sizes))
+        ]
+        correct = np.bincount(y, weights=(logits.argmax(1) == y).numpy(), minlength=logits.shape[1])
+        total = np.bincount(y, minlength=logits.shape[1])
+        return np.average(losses, weights=sizes), float((correct[total > 0] / total[total > 0]).mean())
+
+    def restore(self, host, generator, noise_generator):
+        """Go on from where the member was saved.
+
+        Parameters
+        ----------
+        host : dict
+            History and counters.
+        generator, noise_generator : Tensor or None
+            States of the random generators.
+        """
+        vars(self).update(host)
+        self.generator.set_state(generator)
+        if noise_generator is not None:
+            self.censor.generator.set_state(noise_generator)
+        if self.clf.batches_ is not None:  # the sampler has a generator of its own: draw what was drawn
+            for _ in range(self.epoch):
+                for _ in self.clf.batches_:
+                    pass
+
+    def is_finished(self):
+        """Tell whether it has trained all its epochs or waited long enough for a better one.
+
+        Returns
+        -------
+        finished : bool
+            True when nothing is left to train.
+        """
+        if self.epoch >= self.clf.max_epochs:
+            return True
+        waits = bool(self.valid) and self.clf.patience is not None
+        return waits and self.epoch - (self.best_epoch or 0) >= self.clf.patience
+
+    def finish(self, state):
+        """Make the estimator a fitted one, or say why not.
+
+        Parameters
+        ----------
+        state : dict of str to Tensor or None
+            Parameters and buffers to keep; None when the validation loss was never finite.
+        """
+        clf = self.clf
+        for row in self.history:
+            clf.history.new_epoch()
+            for name, value in row.items():
+                clf.history.record(name, value)
+        clf.best_epoch_, clf.valid_score_ = self.best_epoch, self.best_score
+        if state is not None:
+            clf.module_.load_state_dict(state)
+            return
+        self.error = (
+            "The validation loss was never finite: lower weight or lr, or raise warmup. "
+            f"Last training loss: {self.history[-1].get('train_loss')}."
+        )
+
+
+def check_estimator(clf):
+    """Raise for an estimator that the fleet would not train as its own ``fit`` does.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Not fitted.
+    """
+    module = resolve_module(clf.module, clf.fast)
+    found = {
+        "module": isinstance(module, type) and issubclass(module, FastEEGNet),
+        "optimizer": clf.optimizer is torch.optim.AdamW,
+        "criterion": clf.criterion is FoldCrossEntropy,
+        "iterator_train": clf.iterator_train is TrialLoader,
+        "iterator_valid": clf.iterator_valid is TrialLoader,
+        "callbacks": not clf.callbacks,
+        "layer": clf.layer == "final_layer",
+        "compile": not clf.compile,
+        "penalty": clf.penalty is None or isinstance(clf.penalty, str),
+        "random_state": clf.random_state is not None,
+    }
+    for name, fits in found.items():
+        if not fits:
+            raise ValueError(
+                f"{name}={getattr(clf, name)!r} is not for the fleet, which trains the fast EEGNet by the "
+                "estimator's own protocol with a seed: leave it at its default, or use engine='sequential'."
+            )
+
+
+def _code_width(module):
+    """Width of the latent code: the size of the input of the last layer."""
+    widths = []
+    hook = module.final_layer.register_forward_pre_hook(
+        lambda layer, inputs: widths.append(inputs[0][0].numel())
+    )
+    training, weight = module.training, next(module.parameters())
+    try:
+        with torch.no_grad():
+            module.eval()(weight.new_zeros(1, module.n_chans, module.n_times))
+    finally:
+        hook.remove()
+        module.train(training)
+    return widths[0]

@@ -1,0 +1,101 @@
+"""What an epoch leaves in the members' histories, gathered on the device and read once."""
+
+import math
+
+import numpy as np
+import torch
+
+from braindecode_censor.censoring import _MONITORED
+from braindecode_censor.fleet.stack import take_rows
+
+__all__ = ["Monitor"]
+
+
+class Monitor:
+    """The numbers that skorch and :class:`~braindecode_censor.Censor` write, for a whole group.
+
+    Parameters
+    ----------
+    n_members : int
+        Size of the group.
+    """
+
+    def __init__(self, n_members):
+        self.seen = np.zeros(n_members, dtype=int)  # trials kept for the diagnostics
+        self.launches, self.kept = [], []
+
+    def add(self, members, numbers, z, s, y):
+        """Take in one step of some members.
+
+        Parameters
+        ----------
+        members : ndarray of int
+            Who took it.
+        numbers : Tensor of shape (3, n)
+            Task loss, penalty and critic's loss of each.
+        z : Tensor of shape (n, n_trials, n_features)
+            Latent codes.
+        s, y : Tensor of shape (n, n_trials)
+            Subjects and classes.
+        """
+        self.launches.append((members, z.shape[1], numbers))
+        if (self.seen[members] < _MONITORED).any():
+            self.kept.append((members, z, s, y))
+            self.seen[members] += z.shape[1]
+
+    def report(self, graph, state):
+        """Return each member's numbers.
+
+        Parameters
+        ----------
+        graph : Graph
+            For the penalty's diagnostics.
+        state : dict of str to Tensor
+            The stack at the end of the epoch.
+
+        Returns
+        -------
+        numbers : list of dict of str to float
+            ``train_loss``, and with a penalty the columns that its callback writes.
+        """
+        found = torch.cat([numbers for *_, numbers in self.launches], 1).double().cpu().numpy()
+        members = np.concatenate([rows for rows, *_ in self.launches])
+        weights = np.concatenate([np.full(len(rows), n) for rows, n, _ in self.launches])
+        logged = []
+        for i in range(len(self.seen)):
+            loss, penalty, critic = found[:, members == i]
+            row = {"train_loss": float(np.average(loss, weights=weights[members == i]))}
+            if graph.penalty is not None:
+                row["subject_penalty"] = float(penalty.mean())
+            if not math.isnan(critic.mean()):
+                row["subject_critic_loss"] = float(critic.mean())
+            logged.append(row)
+        if graph.penalty is not None:
+            self._diagnose(graph, state, logged)
+        return logged
+
+    def _diagnose(self, graph, state, logged):
+        """Add the diagnostics; members that took the same steps are judged as one."""
+        alike = {}
+        for i in range(len(self.seen)):
+            alike.setdefault(tuple(k for k, kept in enumerate(self.kept) if i in kept[0]), []).append(i)
+        for steps, members in alike.items():
+            rows = torch.tensor(members, device=state["theta"].device)
+            parts = []
+            for k in steps:
+                places = torch.tensor(
+                    [self.kept[k][0].tolist().index(i) for i in members], device=rows.device
+                )
+                parts.append([tensor[places] for tensor in self.kept[k][1:]])
+            z, s, y = (torch.cat(tensors, 1) for tensors in zip(*parts))
+            diagnosed = {
+                name: values.tolist()
+                for name, values in graph.diagnose(take_rows(state, rows), z, s, y).items()
+            }
+            for place, (i, labels) in enumerate(zip(members, s.cpu())):
+                numbers = {
+                    f"subject_{name.removeprefix('subject_')}": v[place] for name, v in diagnosed.items()
+                }
+                if "subject_accuracy" in numbers:
+                    numbers["subject_chance"] = (torch.bincount(labels).max() / len(labels)).item()
+                logged[i] |= numbers
