@@ -60,6 +60,12 @@ def _add_experiment(parser):
     add("--epochs", type=int, help="epochs at most, instead of the preset's")
     add("--patience", type=int, help="epochs without progress before stopping, instead of the preset's")
     add("--device", default="cpu", help="cpu or cuda")
+    add(
+        "--engine",
+        choices=["sequential", "fleet"],
+        default="sequential",
+        help="train one by one, or many as one",
+    )
     add("--dry-run", action="store_true", help="only say what would be done and how long it takes")
 
 
@@ -91,7 +97,7 @@ def run_experiment(args):
     if args.device != "cpu":
         training["device"] = args.device
     options = _parse_options(args.dataset_option)
-    names = ("dataset", "preset", "seed", "seeds", "search", "trials", "top", "nested")
+    names = ("dataset", "preset", "seed", "seeds", "search", "trials", "top", "nested", "engine")
     arguments = {name: getattr(args, name) for name in names}
     return _run(args, training=training, dataset_options=options, **arguments)
 
@@ -131,6 +137,7 @@ def resume_experiment(args):
         trials=search.get("trials", 20),
         top=known["top"],
         nested=known["nested"],
+        engine=known.get("engine", "sequential"),
     )
 
 

@@ -62,6 +62,8 @@ class AutoTransfer:
         Trainings at a time.
     backend, scheduler : str or None
         "local", or "dask" with the address of a scheduler.
+    engine : {"sequential", "fleet"}
+        "fleet" trains all folds, settings and seeds of one method as one, with the same results up to rounding.
 
     Examples
     --------
@@ -89,6 +91,7 @@ class AutoTransfer:
         jobs=1,
         backend="local",
         scheduler=None,
+        engine="sequential",
     ):
         self.out = Path(out)
         self.preset = get_preset(preset)
@@ -109,7 +112,7 @@ class AutoTransfer:
         self.dataset = make_dataset(dataset, self.dataset_options)
         self.paradigm = default_paradigm(self.dataset) if paradigm is None else paradigm
         self.others = dict(others or {})
-        self.backend = Backend(jobs, backend, scheduler)
+        self.backend = Backend(jobs, backend, scheduler, engine)
         self.memory = Memory(self.out / "trainings")
         self._recording = None
 
@@ -143,6 +146,8 @@ class AutoTransfer:
             "search": {"kind": self.search, **({"trials": self.trials} if self.search == "optuna" else {})},
             "top": self.top,
             "nested": self.nested,
+            # rounding differs; absent from experiments older than the fleet
+            **({} if self.backend.engine == "sequential" else {"engine": self.backend.engine}),
             "versions": versions(),
         }
 

@@ -21,7 +21,7 @@ from braindecode_censor.autotransfer.store import clear_errors, write_atomically
 from braindecode_censor.classifier import CensoredEEGClassifier
 from braindecode_censor.splits import validation_subject
 
-__all__ = ["Memory", "Training", "fingerprints", "train", "training_key", "versions"]
+__all__ = ["Memory", "Training", "fingerprints", "pack", "train", "training_key", "versions"]
 
 _UNIMPORTANT = {"verbose", "valid_subject", "roster"}  # the first changes nothing, the others are resolved
 
@@ -152,8 +152,26 @@ def train(estimator, X, y, subjects, trial=None):
         torch.set_num_threads(threads)
     if not _is_complete(clf):
         raise KeyboardInterrupt  # skorch swallows it and returns a net that looks fitted
+    return pack(clf, {**record, "seconds": time.perf_counter() - started})
+
+
+def pack(clf, record):
+    """Return a fitted estimator in the form in which it is kept.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Fitted.
+    record : dict
+        What is known beside the estimator.
+
+    Returns
+    -------
+    training : Training
+        Weights, and the record with scores and history.
+    """
     record |= {"valid_score": clf.valid_score_, "valid_subject": _plain(clf.valid_subject_)}
-    record |= {"best_epoch": clf.best_epoch_, "seconds": time.perf_counter() - started}
+    record |= {"best_epoch": clf.best_epoch_}
     columns = ["train_loss", "valid_loss", "valid_balanced_accuracy"]
     # what the censoring callback noted: the penalty and, where there is a critic, its accuracy
     columns += [name for name in clf.history[0] if name.startswith("subject_")]

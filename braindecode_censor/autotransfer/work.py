@@ -122,11 +122,15 @@ class Backend:
         This machine's processes or a Dask cluster.
     scheduler : str or None
         Address of the Dask scheduler.
+    engine : {"sequential", "fleet"}
+        One training after another (in every process), or all of one graph at once, see
+        :func:`~braindecode_censor.fleet.train_fleet`. A fleet is one process with `jobs` threads.
     """
 
     jobs: int = 1
     name: str = "local"
     scheduler: str | None = None
+    engine: str = "sequential"
 
     def __post_init__(self):
         self._client = None
@@ -134,6 +138,9 @@ class Backend:
         check_choice("backend", self.name, ["local", "dask"])
         if self.name == "dask" and not self.scheduler:
             raise ValueError("backend='dask' needs scheduler='tcp://host:port' of a running Dask cluster.")
+        check_choice("engine", self.engine, ["sequential", "fleet"])
+        if self.engine == "fleet" and self.name == "dask":
+            raise ValueError("engine='fleet' trains in one process: use it with backend='local'.")
 
     def run(self, jobs, recording, training, memory, progress=None, trials=None):
         """Do the trainings that are not done yet, each written down as soon as it is finished.
@@ -171,15 +178,23 @@ class Backend:
             progress and progress(job, record)
         trials = trials or {}
         tasks = [(key, clf, seen, trials.get(mine[0])) for key, (clf, seen, mine) in waiting.items()]
-        for key, done in self._train_all(tasks, recording):
+        for key, done in self._train_all(tasks, recording, memory):
             record = done.record if "pruned" in done.record else memory.write(key, done)
             for job in waiting[key][2]:
                 records[job] = record
                 progress and progress(job, record)
         return {job: records[job] for job in dict.fromkeys(jobs)}  # not in the order in which they finished
 
-    def _train_all(self, tasks, recording):
+    def _train_all(self, tasks, recording, memory):
         data = (recording.X, recording.y, recording.subjects)
+        if self.engine == "fleet":
+            from braindecode_censor.fleet.trainings import train_all
+
+            tasks = [
+                (key, clf, np.flatnonzero(seen)) for key, clf, seen, _ in tasks
+            ]  # Optuna cannot cut these short
+            yield from train_all(tasks, *data, folder=memory.folder / "fleet", threads=self.jobs)
+            return
         if self.name == "local" and (self.jobs == 1 or len(tasks) < 2):
             for task in tasks:
                 yield _train(*task, *data)

@@ -1,0 +1,69 @@
+"""MOABB's cross-subject evaluation with its trainings done as a fleet."""
+
+import tempfile
+from pathlib import Path
+
+import moabb.evaluations
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import LabelEncoder
+
+from braindecode_censor.autotransfer.memory import Memory, fingerprints, training_key
+from braindecode_censor.autotransfer.remembered import Remembered
+from braindecode_censor.classifier import CensoredEEGClassifier
+from braindecode_censor.fleet.trainings import train_all
+
+__all__ = ["CrossSubjectEvaluation"]
+
+
+class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
+    """MOABB's evaluation, which trains all folds of all our pipelines together before it scores them.
+
+    Rows, file and digests are MOABB's own, under the pipelines' own names, so results of either evaluation
+    are found by the other. Pipelines that the fleet cannot train (other people's, or with steps before the
+    classifier) are trained by MOABB as ever. The column ``time`` is what reading a training takes; the time
+    it took to train is in the memory's record.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        As for MOABB's evaluation.
+    memory : str, path-like or None
+        Folder of finished trainings: an evaluation that was interrupted goes on from there. None forgets.
+    fleet : dict or None
+        Options of :func:`~braindecode_censor.fleet.train_fleet`.
+    """
+
+    def __init__(self, *args, memory=None, fleet=None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._forgotten = None if memory is not None else tempfile.TemporaryDirectory()
+        self.memory = Path(self._forgotten.name if memory is None else memory)
+        self.fleet = dict(fleet or {})
+
+    def _build_task_list(self, dataset, X, y, metadata, *args, **kwargs):
+        tasks = super()._build_task_list(dataset, X, y, metadata, *args, **kwargs)
+        subjects, y = metadata["subject"].to_numpy(), np.asarray(y)
+        codes = y if self.mne_labels else LabelEncoder().fit_transform(y)
+        memory, waiting, digests = Memory(self.memory), {}, None
+        for task in tasks:
+            clf, seen = self._trainable(task, y), task["train_idx"]
+            if clf is None:
+                continue
+            digests = fingerprints(X, codes, subjects) if digests is None else digests
+            key = training_key(clf, subjects[seen], digests)
+            task["pipeline"] = make_pipeline(Remembered(clone(clf), str(self.memory)))
+            if memory.read(key) is None:
+                waiting[key] = (key, clf, seen)
+        options = {"folder": memory.folder / "fleet", **self.fleet}
+        for key, training in train_all(list(waiting.values()), X, codes, subjects, **options):
+            memory.write(key, training)
+        return tasks
+
+    def _trainable(self, task, y):
+        """The classifier of a fold if it is ours alone and sees all classes; else None."""
+        steps = task["pipeline"].steps if isinstance(task["pipeline"], Pipeline) else [("", task["pipeline"])]
+        ours = len(steps) == 1 and type(steps[0][1]) is CensoredEEGClassifier
+        # MOABB numbers the classes of a fold; they are the whole dataset's only if none is missing
+        whole = len(np.unique(y[task["train_idx"]])) == len(np.unique(y))
+        return clone(steps[0][1]) if ours and whole and task["config"]["param_grid"] is None else None

@@ -1,0 +1,57 @@
+"""A fleet that leaves behind what a sequence of trainings would: records and weights for AutoTransfer's memory."""
+
+from contextlib import contextmanager
+
+import torch
+
+from braindecode_censor.autotransfer.memory import Training, _describe, pack, versions
+from braindecode_censor.fleet.engine import train_fleet
+
+__all__ = ["train_all"]
+
+
+def train_all(tasks, X, y, subjects, folder=None, threads=1, **options):
+    """Train estimators as a fleet and return each in the form in which it is kept.
+
+    Parameters
+    ----------
+    tasks : list of (str, CensoredEEGClassifier, ndarray)
+        Key of the training, estimator, and positions of the trials it may see.
+    X : ndarray of shape (n_trials, n_chans, n_times)
+        All trials.
+    y, subjects : ndarray of shape (n_trials,)
+        Class and subject of every trial.
+    folder : str, path-like or None
+        Where unfinished groups are saved.
+    threads : int
+        Threads of torch.
+    **options
+        Options of :func:`~braindecode_censor.fleet.train_fleet`.
+
+    Yields
+    ------
+    key, training : str, Training
+        As soon as each is finished.
+    """
+    members = train_fleet(tasks, X, y, subjects, folder=folder, **options)
+    while True:
+        with _threads(threads):  # not while the caller has the floor
+            member = next(members, None)
+        if member is None:
+            return
+        record = {"params": _describe(member.clf), "versions": versions(), "engine": "fleet"}
+        record["seconds"] = member.seconds
+        if member.error is not None:
+            yield member.key, Training(b"", {**record, "error": member.error})
+        else:
+            yield member.key, pack(member.clf, record)
+
+
+@contextmanager
+def _threads(n):
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
