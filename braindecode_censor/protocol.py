@@ -55,7 +55,7 @@ def inverse_sqrt(epoch):
     return 1 / math.sqrt(epoch + 1)
 
 
-class LossMean(BatchScoring):
+class _LossMean(BatchScoring):
     """skorch's mean of the batches' losses, less the scoring: the net has written every loss already."""
 
     def on_batch_end(self, net, **kwargs):
@@ -278,7 +278,7 @@ class _ProtocolClassifier(EEGClassifier):
 
 
 def _without_scoring(callback):
-    return LossMean(**callback.get_params(deep=False)) if type(callback) is BatchScoring else callback
+    return _LossMean(**callback.get_params(deep=False)) if type(callback) is BatchScoring else callback
 
 
 def _check_training_part(codes, subjects, train, valid_subject, classes, censors):
