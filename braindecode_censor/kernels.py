@@ -235,6 +235,7 @@ class CurlFreeKernel:
         return apply, divergence, dense
 
 
+#: Name -> kernel.
 KERNELS = {
     "rbf": DiagonalKernel(rbf),
     "imq": DiagonalKernel(imq),

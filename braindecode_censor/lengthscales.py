@@ -285,6 +285,7 @@ class TSNEScale:
         return torch.where(attainable, beta, 0.5 / mean)
 
 
+#: Name -> length scale.
 LENGTHSCALES = {"median": MedianScale, "tsne": TSNEScale}
 
 

@@ -58,6 +58,7 @@ class Mode(NamedTuple):
         return Term(slice(0, middle), "censor"), Term(slice(middle, n_features), "reveal")
 
 
+#: Name -> mode.
 MODES = {
     "marginal": Mode(conditions_on_y=False, halves=False),
     "conditional": Mode(conditions_on_y=True, halves=False),

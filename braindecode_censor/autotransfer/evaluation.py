@@ -16,6 +16,7 @@ from braindecode_censor.autotransfer.work import make_estimator
 
 __all__ = ["SUFFIX", "cross_validate", "make_pipelines", "tidy"]
 
+#: Suffix of MOABB's result file.
 SUFFIX = "autotransfer"
 
 

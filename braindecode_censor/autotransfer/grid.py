@@ -12,6 +12,7 @@ from braindecode_censor.modes import MODES
 
 __all__ = ["BASELINE", "METHODS", "PAPER", "PRESETS", "QUICK", "Preset", "Setting", "expand", "get_preset"]
 
+#: The paper's five, in its order.
 METHODS = ("adv", "mige", "mmd", "pairmmd", "began")
 _MODES = ["marginal", "conditional", "complementary"]
 _SMALL = [1.0, 0.3, 0.1, 0.03, 0.01]
@@ -120,6 +121,7 @@ class Setting:
         return {"method": self.method, "mode": self.mode, "weight": self.weight, **dict(self.options)}
 
 
+#: No censoring.
 BASELINE = Setting("baseline")
 
 

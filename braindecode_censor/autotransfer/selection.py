@@ -7,7 +7,9 @@ from braindecode_censor._check import check_choice
 
 __all__ = ["NESTED", "ORACLE", "RULES", "best_of_each_method", "choose", "choose_nested", "lower_quartile"]
 
+#: Name of the rule that looks at test scores.
 ORACLE = "oracle"
+#: Name of the rule that never saw the test subject.
 NESTED = "nested"
 #: Rule -> column it looks at, how it sums up the folds, whether the baseline may be chosen, what it is.
 RULES = {

@@ -186,6 +186,7 @@ class CliquePairs(AllPairs):
         return drawn[:, None] * drawn[None, :]
 
 
+#: Name -> choice of pairs.
 CONTRASTS = {"all": AllPairs, "bernoulli": BernoulliPairs, "clique": CliquePairs}
 
 

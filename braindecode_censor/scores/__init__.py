@@ -12,7 +12,8 @@ from braindecode_censor.scores.tikhonov import Tikhonov
 
 __all__ = ["SCORES", "SSGE", "NuMethod", "ScoreEstimator", "Stein", "Tikhonov", "make_score"]
 
-# "mige" in the paper's table of estimators is no estimator of its own: it is SSGE with the MIGE paper's threshold.
+#: Name -> estimator; add your own. "mige" in the paper's table is SSGE with the MIGE paper's threshold, no estimator
+#: of its own.
 SCORES = {
     "ssge": SSGE,
     "mige": partial(SSGE, ratio=0.99),
