@@ -66,11 +66,13 @@ def draw(frame):
         )
         mode = mine["mode"].iloc[0]
         labels.append(label_of(decoder) + ("" if pd.isna(mode) else f" ({mode})"))
-    chance = frame["chance"].mean()
-    line = axis.axvline(chance, color="#595959", linewidth=0.8, linestyle="--")
-    axis.set_xlabel("accuracy of a fresh probe that names the subject")
+    chance, low, high = frame["chance"].mean(), frame["leakage"].min(), frame["leakage"].max()
+    if low - chance < high - low:  # further away it would press everything else into a corner
+        handles.append(axis.axvline(chance, color="#595959", linewidth=0.8, linestyle="--"))
+        labels.append("chance of the probe")
+    axis.set_xlabel(f"accuracy of a fresh probe that names the subject (chance: {chance:.2f})")
     axis.set_ylabel("balanced test accuracy")
-    legend_above(figure, [*handles, line], [*labels, "chance of the probe"], columns=2)
+    legend_above(figure, handles, labels, columns=2)
     return figure
 
 

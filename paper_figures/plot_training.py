@@ -77,7 +77,7 @@ def draw(frame):
             for quantity, line in zip(quantities, ("-", ":")):
                 _draw_folds(axis, mine, quantity, colour_of(decoder), line)
             if mine[quantities[0]].isna().all():
-                _say_nothing(axis, "no penalty" if name == "penalty" else "no critic")
+                _say_nothing(axis, "no penalty" if name == "penalty" else "not measured")
             if column == 0:
                 axis.set_ylabel(name)
     _share_height(axes[0], frame[list(ROWS["task loss"])])

@@ -166,14 +166,14 @@ def test_training_curves_are_the_records_of_the_trainings(results):
     frame = plot_training.numbers(results)
     index = pd.read_csv(results.folder / "trainings" / "index.csv")
     assert set(frame["decoder"]) == {"baseline", *METHODS}
-    setting = results.decoders["adv"]
-    for subject in range(1, SUBJECTS + 1):
-        key = index.query("setting == @setting and subject == @subject and seed == 0")["key"].item()
+    index = index[(index["setting"] == results.decoders["adv"]) & (index["seed"] == 0)]
+    for subject, key in index.set_index("subject")["key"].items():
         history = json.loads((results.folder / "trainings" / f"{key}.json").read_text())["history"]
-        mine = frame.query("decoder == 'adv' and subject == @subject")
+        mine = frame[(frame["decoder"] == "adv") & (frame["subject"] == subject)]
         np.testing.assert_allclose(mine["train_loss"], history["train_loss"])
         np.testing.assert_allclose(mine["penalty"], history["subject_penalty"])
         np.testing.assert_allclose(mine["subject_accuracy"], history["subject_accuracy"])
+    assert len(index) == SUBJECTS
     assert frame.query("decoder == 'baseline'")["penalty"].isna().all()
     assert frame.query("decoder == 'mmd'")["penalty"].notna().all()
 

@@ -1,0 +1,113 @@
+"""Does the page work in a browser, off line: no error, no request, tables sort, images load?
+
+Needs Chromium: the system's (``apt install chromium``), or Playwright's own (``playwright install chromium``).
+"""
+
+import os
+import shutil
+
+import pandas as pd
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    with sync_api.sync_playwright() as playwright:
+        try:
+            # Chromium refuses its sandbox to root, as in containers
+            browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"] if root else [])
+        except sync_api.Error as error:
+            pytest.skip(f"no Chromium to open the report with: {str(error).splitlines()[0]}")
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def opened(browser):
+    """Return a function that opens a page and notes what it complains about and asks for."""
+    contexts = []
+
+    def open_page(path):
+        context = browser.new_context(offline=True)
+        contexts.append(context)
+        page = context.new_page()
+        page.complaints, page.requests = [], []
+        page.on("console", lambda message: message.type == "error" and page.complaints.append(message.text))
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("request", lambda request: page.requests.append(request.url))
+        page.goto(path.as_uri(), wait_until="load")
+        page.wait_for_timeout(300)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def page(opened, folder):
+    return opened(folder / "report.html")
+
+
+def column(page, table, number):
+    cells = page.locator(f"#{table} tbody tr td:nth-child({number + 1})")
+    return cells.all_text_contents()
+
+
+def test_no_error_and_no_request(page, folder):
+    assert page.complaints == []
+    outside = [url for url in page.requests if not url.startswith("data:")]
+    assert outside == [(folder / "report.html").as_uri()]
+
+
+def test_images_load(page):
+    images = page.evaluate("[...document.images].map(i => [i.alt, i.complete && i.naturalWidth])")
+    assert len(images) == 9 and all(width for _, width in images)
+
+
+def test_the_selected_method_and_its_numbers_are_the_stores(page, folder):
+    row = pd.read_csv(folder / "table.csv", index_col="decoder").loc["AutoTransfer (paper)"]
+    facts = page.locator("#selected tr").evaluate_all(
+        "rows => rows.map(r => [...r.cells].map(c => c.innerText.trim()))"
+    )
+    assert dict(facts)["selected"] == row["setting"] and dict(facts)["gain"] == f"{row['gain']:.3f}"
+    heads = page.locator("#results thead th").all_text_contents()
+    exact = page.locator("#results tbody tr").evaluate_all(
+        "(rows, k) => rows.map(r => [r.cells[0].innerText, r.cells[k].dataset.value])", heads.index("mean")
+    )
+    table = pd.read_csv(folder / "table.csv")
+    assert {name: float(value) for name, value in exact} == dict(zip(table["decoder"], table["mean"]))
+
+
+def test_tables_sort_by_number_and_by_name(page):
+    heads = page.locator("#results thead th").all_text_contents()
+    for name, kind in (("mean", float), ("decoder", str)):
+        place = heads.index(name)
+        button = page.locator("#results thead button").nth(place)
+        before = column(page, "results", place)
+        button.click()
+        up = [kind(value) for value in column(page, "results", place)]
+        button.click()
+        down = [kind(value) for value in column(page, "results", place)]
+        if kind is float:
+            assert up == sorted(up) and down == sorted(up, reverse=True)
+        else:
+            assert up == sorted(up, key=str.lower) and down == up[::-1]
+        assert up != down and sorted(before) == sorted(column(page, "results", place))
+
+
+def test_subjects_unfold(page):
+    page.locator("details summary").first.click()
+    assert page.locator("#subject-0").is_visible()
+
+
+def test_names_that_are_scripts_are_text(opened, evil):
+    page = opened(evil / "report.html")
+    assert page.complaints == [] and "owned" not in page.evaluate("document.title").split("<")[0]
+    assert page.title() == "AutoTransfer on <script>document.title='owned'</script>"
+    assert "<script>document.title='owned'</script>" in column(page, "subjects", 0)
+    assert page.locator("summary", has_text="<script>").count() == 1

@@ -1,0 +1,203 @@
+"""Does the page say what the store holds, warn where it should, and need nothing but itself?"""
+
+import re
+import shutil
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from figures.finished import spoilt
+
+from braindecode_censor.autotransfer.report_warnings import find_warnings
+from braindecode_censor.autotransfer.result import read_result
+from braindecode_censor.autotransfer.work import Recording
+from braindecode_censor.datasets import SimulatedSubjects, default_paradigm
+from braindecode_censor.figures.plot_all import PLOTS
+
+FETCHING = {"img": "src", "script": "src", "link": "href", "iframe": "src", "object": "data", "source": "src"}
+
+
+class Page(HTMLParser):
+    """Tables, images, scripts and text of a page."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.tables, self.fetched, self.images, self.words, self.scripts, self.code = {}, [], [], [], 0, []
+        self._table, self._cell, self._quiet, self._code = None, None, False, None
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.scripts += tag == "script"
+        self._quiet = tag in ("script", "style")
+        if tag in FETCHING and FETCHING[tag] in attrs:
+            self.fetched.append(attrs[FETCHING[tag]])
+        if tag == "img":
+            self.images.append(attrs["alt"])
+        if tag == "table":
+            self._table = self.tables.setdefault(attrs.get("id"), [])
+        if tag == "tr" and self._table is not None:
+            self._table.append([])
+        if tag in ("td", "th") and self._table is not None:
+            self._cell = ""
+        if tag == "pre":
+            self._code = ""
+
+    def handle_data(self, data):
+        if self._quiet:
+            return
+        self.words.append(data)
+        if self._cell is not None:
+            self._cell += data
+        if self._code is not None:
+            self._code += data
+
+    def handle_endtag(self, tag):
+        self._quiet = False
+        if tag in ("td", "th") and self._cell is not None:
+            self._table[-1].append(self._cell)
+            self._cell = None
+        if tag == "table":
+            self._table = None
+        if tag == "pre":
+            self.code.append(self._code)
+            self._code = None
+
+    def frame(self, name):
+        head, *rows = self.tables[name]
+        return pd.DataFrame(rows, columns=head)
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return Page(folder / "report.html")
+
+
+def test_nothing_is_fetched(page, folder):
+    assert page.fetched and all(address.startswith("data:") for address in page.fetched)
+    styles = re.findall(r"<style.*?</style>", (folder / "report.html").read_text(), re.DOTALL)
+    for style in styles:
+        assert not re.search(r"@import|url\(\s*['\"]?(?!data:|['\"]?data:)[a-z]+:", style)
+
+
+def test_selected_method_and_numbers_are_those_of_the_store(page, folder):
+    table = pd.read_csv(folder / "table.csv")
+    row = table.set_index("decoder").loc["AutoTransfer (paper)"]
+    facts = dict(page.tables["selected"])
+    assert facts["selected"] == row["setting"]
+    assert (
+        facts["gain"] == f"{row['gain']:.3f}" and facts["mean balanced test accuracy"] == f"{row['mean']:.3f}"
+    )
+    assert facts["95 % interval over subjects"] == f"{row['low']:+.3f} to {row['high']:+.3f}"
+    shown = page.frame("results")
+    assert list(shown["decoder"]) == list(table["decoder"]) and list(shown["setting"]) == list(
+        table["setting"]
+    )
+    for column in ("mean", "lower_quartile", "worst", "gain", "low", "high", "p"):
+        np.testing.assert_allclose(shown[column].astype(float), table[column], atol=5e-4)
+
+
+def test_every_subject_has_its_scores(page, folder):
+    scores = pd.read_csv(folder / "scores.csv")
+    shown = page.frame("subjects")
+    baseline = scores[scores["setting"] == "baseline"].groupby("subject")["score"].mean()
+    order = baseline.sort_values(kind="stable").index
+    assert list(shown["subject"]) == [str(subject) for subject in order]
+    np.testing.assert_allclose(shown["baseline"].astype(float), baseline[order], atol=5e-4)
+    for number, subject in enumerate(order):
+        mine = page.frame(f"subject-{number}")
+        assert len(mine) == (scores["subject"] == subject).sum()
+
+
+def test_all_figures_leakage_search_and_provenance_are_there(page, folder):
+    assert [title for title in page.images if title != "MNE"] and {plot.title for plot in PLOTS} <= set(
+        page.images
+    )
+    leakage = pd.read_csv(folder / "probes" / "leakage.csv")
+    shown = page.frame("leakage")
+    mine = leakage.query("setting == 'baseline' and view == 'marginal'")["accuracy"].mean()
+    row = shown[(shown["setting"] == "baseline") & (shown["view"] == "marginal")]
+    assert float(row["accuracy"].item()) == pytest.approx(mine, abs=5e-4)
+    assert len(page.frame("search")) == len(pd.read_csv(folder / "search.csv"))
+    provenance = dict(page.tables["provenance"])
+    assert {"started", "commit", "machine", "python", "torch", "moabb", "dataset_code", "training"} <= set(
+        provenance
+    )
+    text = " ".join(page.words)
+    assert "Smedemark-Margulies" in text and "How to cite" in text
+
+
+def test_the_three_lines_run(page, folder, monkeypatch):
+    (lines,) = page.code
+    assert len(lines.strip().splitlines()) == 3
+    dataset = SimulatedSubjects(n_subjects=4, n_trials=24, n_channels=4, sfreq=64.0, duration=1.0)
+    recording = Recording(dataset, default_paradigm(dataset))
+    scores, index = pd.read_csv(folder / "scores.csv"), pd.read_csv(folder / "trainings" / "index.csv")
+    best = index[index["key"] == re.search(r"trainings/(\w+)\.safetensors", lines)[1]].iloc[0]
+    mine = recording.subjects == best["subject"]
+    names = {"X": recording.X[mine]}
+    monkeypatch.chdir(folder.parent)
+    exec(lines, names)
+    chosen = scores.merge(
+        best.to_frame().T[["setting", "seed", "subject"]].astype({"seed": int, "subject": int})
+    )
+    classes = [(names["y"] == recording.y[mine])[recording.y[mine] == label].mean() for label in (0, 1)]
+    assert np.mean(classes) == pytest.approx(chosen["score"].item())  # the very decoder that was scored
+    same = scores[scores["setting"] == best["setting"]]
+    assert chosen["score_valid"].item() == same["score_valid"].max()
+
+
+def test_names_are_shown_as_text(evil, page):
+    found = Page(evil / "report.html")
+    name = "<script>document.title='owned'</script>"
+    assert found.scripts == page.scripts
+    assert "<script>document.title" not in (evil / "report.html").read_text()
+    assert name in set(found.frame("subjects")["subject"])
+    assert dict(found.tables["provenance"])["dataset_code"] == name
+
+
+def test_a_report_without_the_data_says_so(tmp_path):
+    folder = spoilt(tmp_path / "out")
+    shutil.rmtree(folder / "probes")
+    path = folder / "experiment.json"
+    path.write_text(path.read_text().replace('"dataset": "simulated"', '"dataset": null'))
+    text = " ".join(Page(read_result(folder).report).words)
+    assert "were not probed" in text and "made with a dataset object" in text
+    assert "leakage was not drawn" in text
+
+
+def _table(**changes):
+    row = {"gain": 0.05, "low": 0.01, "high": 0.1, "seeds": 3, "distinguishable": True}
+    return pd.DataFrame([{**row, **changes}], index=["AutoTransfer (paper)"])
+
+
+def _scores(valid, test):
+    rows = [(f"s{k}", v, t) for k, (v, t) in enumerate(zip(valid, test))]
+    return pd.DataFrame(rows, columns=["setting", "score_valid", "score"])
+
+
+AGREE = _scores([0.5, 0.6, 0.7, 0.8], [0.4, 0.5, 0.6, 0.7])
+
+
+@pytest.mark.parametrize(
+    ("table", "scores", "trials", "message"),
+    [
+        ({}, AGREE, 9, "Too few trials: 1 of 2 cells"),
+        ({"gain": -0.01, "low": -0.03}, AGREE, 30, "No gain"),
+        ({"low": -0.01}, AGREE, 30, "No certain gain"),
+        ({"seeds": 1}, AGREE, 30, "One seed"),
+        ({"distinguishable": False}, AGREE, 30, "not distinguishable from the spread of seeds"),
+        ({}, _scores([0.5, 0.6, 0.7, 0.8], [0.7, 0.6, 0.5, 0.4]), 30, "Validation and test disagree"),
+        ({}, _scores([0.5, 0.6, 0.7, 0.8, 0.9], [0.4, 0.5, 0.6, 0.7, np.nan]), 30, "1 of 5 test scores"),
+    ],
+    ids=["trials", "loss", "uncertain", "seed", "seeds", "disagree", "nan"],
+)
+def test_warnings(table, scores, trials, message):
+    cells = pd.DataFrame({"subject": [1, 1], "label": [0, 1], "trials": [30, trials]})
+    (found,) = find_warnings(_table(**table), scores, cells)
+    assert message in found
+
+
+def test_nothing_to_warn_of():
+    assert find_warnings(_table(), AGREE, pd.DataFrame({"subject": [1], "label": [0], "trials": [30]})) == []
