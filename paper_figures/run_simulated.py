@@ -18,18 +18,18 @@ import pandas as pd
 
 from braindecode_censor.autotransfer import experiment, selection
 
-SIZE = {"n_subjects": 6, "n_trials": 60, "preset": "easy", "n_channels": 8, "seed": 1}
-EFFECTS = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 2.0}
+SIZE = {"n_subjects": 8, "n_trials": 80, "preset": "medium", "n_channels": 8}
+EFFECTS = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 6.0}
 SCENARIOS = {
     "alike": {"shift": 0.0},
     "shift": {"shift": 1.0, "effects": EFFECTS},
-    "labels": {"shift": 1.0, "effects": EFFECTS, "label_shift": 1.0},
+    "labels": {"shift": 1.0, "effects": EFFECTS, "label_shift": 2.0},
 }
 GRID = [
-    {"method": "mmd", "mode": ["marginal", "conditional"], "weight": [0.5, 5.0]},
-    {"method": "adv", "mode": ["marginal", "conditional"], "weight": [0.05, 0.5]},
+    {"method": "mmd", "mode": ["marginal", "conditional"], "weight": [0.3, 1.0]},
+    {"method": "adv", "mode": ["marginal", "conditional"], "weight": [0.1, 0.3]},
 ]
-TRAINING = {"max_epochs": 15, "batch_size": 32, "lr": 1e-2, "patience": 5}
+TRAINING = {"max_epochs": 20, "batch_size": 64, "lr": 5e-3, "patience": 8}
 
 
 def by_mode(scores):
@@ -54,13 +54,15 @@ def by_mode(scores):
     return rows
 
 
-def run(name, out, seeds, jobs):
+def run(name, population, out, seeds, jobs):
     """Run one scenario.
 
     Parameters
     ----------
     name : str
         Key of ``SCENARIOS``.
+    population : int
+        Seed of the subjects.
     out : Path
         Folder for results.
     seeds, jobs : int
@@ -73,15 +75,16 @@ def run(name, out, seeds, jobs):
     """
     result = experiment.AutoTransfer(
         "simulated",
-        out=out / name,
+        out=out / f"{name}-{population}",
         preset=GRID,
-        dataset_options={**SIZE, **SCENARIOS[name]},
+        dataset_options={**SIZE, **SCENARIOS[name], "seed": population},
         training=TRAINING,
         top=4,
         seeds=seeds,
         jobs=jobs,
     ).run()
     table = pd.concat([result.table.reset_index(), pd.DataFrame(by_mode(result.scores))], ignore_index=True)
+    table.insert(0, "population", population)
     table.insert(0, "scenario", name)
     return table
 
@@ -93,14 +96,17 @@ def main():
     )
     parser.add_argument("--out", type=Path, default=Path("results/simulated"), help="folder for results")
     parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="which; all if not given")
+    parser.add_argument("--population", type=int, action="append", help="seed of the subjects; 11, 12 and 13")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of the cross-validation")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
     args = parser.parse_args()
+    columns = ["scenario", "population", "decoder", "setting", "mean", "lower_quartile", "gain"]
+    columns += ["gain_lower_quartile", "low", "high", "p", "seed_spread", "distinguishable"]
     for name in args.scenario or SCENARIOS:
-        table = run(name, args.out, args.seeds, args.jobs)
-        table.to_csv(args.out / f"{name}.csv", index=False)
-        columns = ["scenario", "decoder", "setting", "mean", "lower_quartile", "gain", "p", "seed_spread"]
-        print(table[columns].to_string(index=False, float_format="{:.3f}".format), flush=True)
+        for population in args.population or [11, 12, 13]:
+            table = run(name, population, args.out, args.seeds, args.jobs)
+            table.to_csv(args.out / f"{name}-{population}.csv", index=False)
+            print(table[columns].to_string(index=False, float_format="{:.3f}".format), flush=True)
 
 
 if __name__ == "__main__":
