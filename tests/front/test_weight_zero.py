@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from braindecode import EEGClassifier
-from front.simulated import METHODS, METHODS_AND_MODES
+from front.simulated import METHODS, METHODS_AND_MODES, MODES
 from skorch.callbacks import EarlyStopping, LRScheduler
 from skorch.helper import predefined_split
 from torch.utils.data import TensorDataset
@@ -120,3 +120,19 @@ def test_one_seed_gives_one_result(data, quick, method, mode):
     other = fit(1)
     assert torch.equal(state, torch.get_rng_state()), "a fit must leave torch's generator as it was"
     assert not torch.equal(first.module_.conv_temporal.weight, other.module_.conv_temporal.weight)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_fast_path_with_weight_zero_is_the_fast_path_without_a_penalty(data, quick, mode):
+    """Also when the moments of the trials are taken once per fit, which starts at eight epochs."""
+    options = {**quick, "max_epochs": 8, "censoring": mode}
+    plain, *watched = (
+        CensoredEEGClassifier(penalty=method, weight=0, **options).fit(*data)
+        for method in (None, "adv", "mmd")
+    )
+    for net in watched:
+        _assert_same(_weights(plain), _weights(net))
+        names = ("train_loss", "valid_loss", "valid_balanced_accuracy")
+        assert _history(plain, names) == _history(net, names)
+        assert np.array_equal(plain.predict_proba(data[0]), net.predict_proba(data[0]))
+        assert all(np.isfinite(net.history[:, "subject_penalty"]))
