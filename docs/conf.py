@@ -78,6 +78,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "reset_modules": ("matplotlib",),
     "show_memory": False,
+    "write_computation_times": False,  # its page loads scripts from servers
     "download_all_examples": False,
     "plot_gallery": "True",
 }
