@@ -183,6 +183,8 @@ def read_results(folder):
     present = set(scores["method"])
     expected = [BASELINE, *(method for method in MEASURES if method in wanted)]
     notes += [f"{method}: no scores, not drawn" for method in expected if method not in present]
+    if chosen.get("paper", BASELINE) not in {BASELINE, *scores["setting"]}:
+        notes.append(f"{chosen['paper']} was selected, but has no scores: AutoTransfer is not drawn")
     if scores["subject"].nunique() == 1:
         notes.append("one subject only: nothing can be said about transfer between people")
     return Results(folder, identity, experiment.get("provenance", {}), scores, chosen, notes)

@@ -39,7 +39,9 @@ def numbers(results):
     frame["search"] = search["score_valid"]
     tested = results.scores.groupby("setting")["score"].mean()
     frame["test"] = frame["setting"].map(tested)
-    baseline = pd.DataFrame([{"method": BASELINE, "setting": BASELINE, "test": tested.get(BASELINE)}])
+    baseline = pd.DataFrame(
+        [{"method": BASELINE, "setting": BASELINE, "test": tested.get(BASELINE, float("nan"))}]
+    )
     frame = pd.concat([frame[frame["weight"] > 0], baseline], ignore_index=True)
     if frame["search"].notna().sum() == 0:
         raise Missing("search.csv holds no score that is a number")
@@ -65,7 +67,8 @@ def draw(frame):
     handles = {}
     for axis, method in zip(axes[0], methods):
         mine = frame[frame["method"] == method]
-        handles["baseline, test"] = axis.axhline(baseline, color="#595959", linewidth=0.8, linestyle="-.")
+        if baseline == baseline:  # not NaN
+            handles["baseline, test"] = axis.axhline(baseline, color="#595959", linewidth=0.8, linestyle="-.")
         for mode, (colour, marker, line) in MODES.items():
             rows = mine[mine["mode"] == mode].dropna(subset="search")
             if rows.empty:

@@ -1,5 +1,6 @@
 """Does one command make everything, twice the same, and make the best of a folder that lacks something?"""
 
+import json
 import re
 import subprocess
 import sys
@@ -75,10 +76,20 @@ def test_an_empty_folder_gives_what_needs_no_results(tmp_path):
 
 
 def test_a_missing_method_is_said_and_left_out(tmp_path):
-    folder = spoilt(tmp_path / "out", lambda scores: scores[scores["method"] != "mmd"])
+    selected = json.loads((finished() / "chosen.json").read_text())["paper"]
+    method = "mmd" if not selected.startswith("mmd") else "adv"
+    folder = spoilt(tmp_path / "out", lambda scores: scores[scores["method"] != method])
     _, missing, notes = everything(folder, tmp_path / "figures")
-    assert notes == ["mmd: no scores, not drawn"] and not missing
-    assert "mmd" not in set(pd.read_csv(tmp_path / "figures" / "results.csv")["decoder"])
+    assert notes == [f"{method}: no scores, not drawn"] and not missing
+    assert method not in set(pd.read_csv(tmp_path / "figures" / "results.csv")["decoder"])
+
+
+def test_a_selected_setting_without_scores_is_said(tmp_path):
+    selected = json.loads((finished() / "chosen.json").read_text())["paper"]
+    folder = spoilt(tmp_path / "out", lambda scores: scores[scores["setting"] != selected])
+    _, missing, notes = everything(folder, tmp_path / "figures")
+    assert f"{selected} was selected, but has no scores: AutoTransfer is not drawn" in notes
+    assert set(missing) == {"gains"}
 
 
 def test_without_a_baseline_what_can_be_drawn_is_drawn(tmp_path):
