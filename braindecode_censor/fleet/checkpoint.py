@@ -72,7 +72,8 @@ class Checkpoint:
         states = []
         for member in members:
             row = rows.get(str(member.key))
-            state = None if row is None else {name: tensor[row] for name, tensor in tensors.items()}
+            # Copies: torch's generators do not take a row of a larger tensor for their state.
+            state = None if row is None else {name: tensor[row].clone() for name, tensor in tensors.items()}
             if state is not None:
                 member.restore(
                     host[str(member.key)], state.pop("generator"), state.pop("noise_generator", None)

@@ -52,7 +52,7 @@ class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
                 continue
             digests = fingerprints(X, codes, subjects) if digests is None else digests
             key = training_key(clf, subjects[seen], digests)
-            task["pipeline"] = make_pipeline(Remembered(clone(clf), str(self.memory)))
+            task["pipeline"] = make_pipeline(_Reader(clone(clf), str(self.memory)))
             if memory.read(key) is None:
                 waiting[key] = (key, clf, seen)
         options = {"folder": memory.folder / "fleet", **self.fleet}
@@ -67,3 +67,12 @@ class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
         # MOABB numbers the classes of a fold; they are the whole dataset's only if none is missing
         whole = len(np.unique(y[task["train_idx"]])) == len(np.unique(y))
         return clone(steps[0][1]) if ours and whole and task["config"]["param_grid"] is None else None
+
+
+class _Reader(Remembered):
+    """Answers for the estimator it has read, for scorers that look at ``valid_subject_``, ``module_`` and such."""
+
+    def __getattr__(self, name):
+        if name.startswith("__") or not name.endswith("_") or "estimator_" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self.estimator_, name)

@@ -55,7 +55,7 @@ def drawn_masks(generators, shape, p, dtype):
 
     Returns
     -------
-    masks : Tensor of shape (n_members, *shape)
+    masks : Tensor of shape (n_members, ...)
         0, or 1 / (1 - p).
     """
     masks = torch.empty(len(generators), *shape, dtype=dtype)
@@ -82,7 +82,7 @@ def hashed_masks(seeds, counts, layer, shape, p, dtype):
 
     Returns
     -------
-    masks : Tensor of shape (n_members, *shape)
+    masks : Tensor of shape (n_members, ...)
         0, or 1 / (1 - p), on the device of the seeds.
 
     Notes
