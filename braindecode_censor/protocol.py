@@ -19,7 +19,7 @@ from braindecode_censor.modules import module_options, resolve_module, set_momen
 from braindecode_censor.sampler import SubjectBatches
 from braindecode_censor.selection import BestEpoch
 from braindecode_censor.splits import split_subject, validation_subject
-from braindecode_censor.trials import Trials, check_labels, read_signals, zscore
+from braindecode_censor.trials import Trials, check_labels, home, read_signals, zscore
 
 __all__ = ["inverse_sqrt"]
 
@@ -87,8 +87,8 @@ class _ProtocolClassifier(EEGClassifier):
         sfreq = {"sfreq": X.info["sfreq"]} if isinstance(X, mne.BaseEpochs) else {}
         n_chans, n_times = signals.shape[1:]
         self.signal_args_ = {"n_chans": n_chans, "n_times": n_times, "n_outputs": len(self.classes_), **sfreq}
-        targets = torch.as_tensor(codes, dtype=torch.int64, device=self.device)
-        return Trials(self._to_tensor(signals), targets, subjects), codes
+        signals = self._to_tensor(signals)
+        return Trials(signals, torch.as_tensor(codes, device=signals.device), subjects), codes
 
     def _split(self, codes, subjects):
         chosen = self.valid_subject
@@ -114,7 +114,8 @@ class _ProtocolClassifier(EEGClassifier):
 
     def _to_tensor(self, signals):
         signals = zscore(signals) if self.standardize else signals
-        return torch.as_tensor(signals, dtype=torch.float32, device=self.device)
+        signals = torch.as_tensor(signals, dtype=torch.float32)
+        return signals.to(home(signals.nbytes, self.device))
 
     @contextmanager
     def _seeded(self):
@@ -211,7 +212,7 @@ class _ProtocolClassifier(EEGClassifier):
         """
         moments = self.trials_.moments_of(x) if self.trials_ is not None and self.module_.training else None
         if moments is not None:
-            fit_params["moments"] = moments
+            fit_params["moments"] = moments.to(self.device)
         return super().infer(x, **fit_params)
 
     def get_params_for(self, prefix):

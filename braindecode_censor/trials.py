@@ -5,7 +5,7 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
 
-__all__ = ["TrialLoader", "Trials", "check_labels", "read_signals", "zscore"]
+__all__ = ["TrialLoader", "Trials", "check_labels", "home", "read_signals", "zscore"]
 
 # Trials handled at a time where the steps of a computation would otherwise run through memory, not the cache.
 _CHUNK = 64
@@ -105,6 +105,28 @@ class TrialLoader(DataLoader):
             order = RandomSampler(dataset) if shuffle else SequentialSampler(dataset)
             batches = BatchSampler(order, max(1, min(batch_size, len(dataset))), drop_last)
         super().__init__(dataset, sampler=batches, batch_size=None, **kwargs)
+
+
+def home(nbytes, device):
+    """Choose where trials live during training.
+
+    Parameters
+    ----------
+    nbytes : int
+        Their size.
+    device : str or torch.device
+        Where the network is.
+
+    Returns
+    -------
+    device : torch.device
+        That device, or the CPU when they would fill more than half of a GPU's free memory. The rest is for
+        their moments and the network; batches are then moved one by one.
+    """
+    device = torch.device(device)
+    if device.type == "cuda" and 2 * nbytes > torch.cuda.mem_get_info(device)[0]:
+        return torch.device("cpu")
+    return device
 
 
 def zscore(x):

@@ -42,3 +42,14 @@ def test_saved_on_a_gpu_loaded_on_a_cpu(data, tmp_path):
     clf.save(tmp_path / "clf")
     loaded = CensoredEEGClassifier.load(tmp_path / "clf", device="cpu")
     np.testing.assert_allclose(loaded.predict_proba(x), clf.predict_proba(x), atol=1e-3)
+
+
+def test_trials_that_do_not_fit_stay_on_the_cpu(data, monkeypatch):
+    x, y, subjects = data
+    options = {**OPTIONS, "max_epochs": 8, "penalty": "adv", "weight": 0.1, "device": "cuda"}
+    resident = CensoredEEGClassifier(**options).fit(x, y, subjects)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device=None: (1000, 1000))
+    moved = CensoredEEGClassifier(**options).fit(x, y, subjects)
+    assert moved.get_dataset(x).x.device.type == "cpu"
+    assert next(moved.module_.parameters()).is_cuda
+    np.testing.assert_allclose(moved.predict_proba(x), resident.predict_proba(x), atol=5e-3)

@@ -14,7 +14,7 @@ from torch.utils.data import Subset, TensorDataset
 from braindecode_censor import CensoredEEGClassifier, encoder, protocol
 from braindecode_censor.encoder import FastEEGNet
 from braindecode_censor.protocol import inverse_sqrt
-from braindecode_censor.trials import TrialLoader, Trials, zscore
+from braindecode_censor.trials import TrialLoader, Trials, home, zscore
 
 LONG = {"max_epochs": 10, "batch_size": 32, "module__F1": 4, "module__D": 1}
 
@@ -101,6 +101,13 @@ def test_a_fitted_estimator_carries_no_data(data, monkeypatch):
     assert len(made) == 1
     assert made[0]() is None
     assert clf.trials_ is None
+
+
+@pytest.mark.parametrize(("nbytes", "device"), [(500, "cuda:0"), (501, "cpu")])
+def test_trials_live_on_a_gpu_while_they_fill_half_of_it(monkeypatch, nbytes, device):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 10_000))
+    assert home(nbytes, "cuda:0") == torch.device(device)
+    assert home(nbytes, "cpu") == torch.device("cpu")
 
 
 def test_a_batch_is_one_indexing_of_the_resident_tensor():
