@@ -20,7 +20,7 @@ from braindecode_censor.datasets import SimulatedSubjects
 
 warnings.filterwarnings("ignore")
 experiment = bc.AutoTransfer(
-    dataset=SimulatedSubjects(5, 60, n_channels=8, preset="easy", seed=2),
+    dataset=SimulatedSubjects(4, 60, n_channels=8, preset="easy", seed=2),
     out=tempfile.mkdtemp(),
     preset=[{"method": ["mmd", "adv"], "mode": ["marginal", "conditional"], "weight": 0.3}],
     training={"max_epochs": 10, "lr": 1e-2, "batch_size": 32},
@@ -43,7 +43,7 @@ print(table[[column for column in columns if column in table]].round(3).to_strin
 # %%
 # Is the gain real?
 # -----------------
-# ``low`` and ``high`` enclose the mean gain over the baseline with 95 % confidence over subjects. With five
+# ``low`` and ``high`` enclose the mean gain over the baseline with 95 % confidence over subjects. With four
 # subjects and one seed the interval is wide: do not publish this one. ``seeds=5`` repeats the
 # cross-validation and tells the chance of the seed from that of the subjects; ``nested=True`` adds a rule for
 # which no test subject has had any influence on its own decoder.
