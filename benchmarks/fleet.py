@@ -1,0 +1,421 @@
+"""A fleet against the same trainings one after another, on the same device, with the exactness check beside it.
+
+Three ways to train the same members, one epoch each in turn, so that whatever else the machine does falls on all:
+
+stock   Braindecode's EEGClassifier and EEGNet (with the Censor callback where there is a penalty), one by one
+alone   CensoredEEGClassifier, one by one
+fleet   the members as one group
+
+Printed is the time per member and step: processor time on a CPU with one thread, the wall clock on a GPU. An epoch
+is everything that is done in it; the stock net does not even validate. "error" is the largest difference between a
+member's weights and those of CensoredEEGClassifier.fit after two epochs, dropout on (on a GPU off: the fleet's
+masks are its own there), in single precision.
+
+    python benchmarks/fleet.py                                  # one row per method, then the growth tables
+    python benchmarks/fleet.py --device cuda --compile          # the GPU's sizes
+    python benchmarks/fleet.py --quick                          # the quick preset on simulated subjects
+"""
+
+import argparse
+import platform
+import statistics
+import time
+import warnings
+from datetime import date
+
+import numpy as np
+import torch
+from braindecode import EEGClassifier
+from skorch.callbacks import Callback
+
+from braindecode_censor import Censor, CensoredEEGClassifier
+from braindecode_censor.autotransfer.grid import PRESETS, get_preset
+from braindecode_censor.autotransfer.work import Recording, make_estimator
+from braindecode_censor.datasets import default_paradigm, get_dataset
+from braindecode_censor.fleet import Member, train_fleet
+from braindecode_censor.fleet.group import Group, Resident
+
+METHODS = (None, "mmd", "adv", "mige", "began")
+SIZES = {
+    "cpu": {"members": 8, "subjects": 8, "chans": 16, "times": 128, "batch": 64},
+    "cuda": {"members": 256, "subjects": 10, "chans": 56, "times": 260, "batch": 128},
+}
+GROWTH = {
+    "cpu": {
+        "members": (1, 2, 4, 8, 16),
+        "subjects": (4, 8, 16),
+        "chans": (8, 16, 32),
+        "batch": (32, 64, 128),
+    },
+    "cuda": {
+        "members": (1, 4, 16, 64, 256),
+        "subjects": (4, 8, 16, 32, 64),
+        "chans": (8, 16, 32, 64),
+        "batch": (32, 64, 128, 256, 512),
+    },
+}
+STEPS = 6  # of an epoch, about
+
+
+class Stopwatch(Callback):
+    """Time of the last epoch."""
+
+    def on_epoch_begin(self, net, **kwargs):
+        """Start.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        **kwargs
+            Ignored.
+        """
+        self.start_ = now(net.device)
+
+    def on_epoch_end(self, net, **kwargs):
+        """Stop.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        **kwargs
+            Ignored.
+        """
+        self.seconds_ = now(net.device) - self.start_
+
+
+def now(device):
+    """Return the clock of a device.
+
+    Parameters
+    ----------
+    device : str
+        "cpu" or "cuda".
+
+    Returns
+    -------
+    seconds : float
+        Processor time, or the wall clock once the device has finished.
+    """
+    if str(device).startswith("cuda"):
+        torch.cuda.synchronize()
+        return time.perf_counter()
+    return time.process_time()
+
+
+def noise(members, subjects, chans, times, batch):
+    """Return noise of the right size: two subjects beside those trained on, and STEPS batches of trials.
+
+    Parameters
+    ----------
+    members, subjects, chans, times, batch : int
+        Sizes.
+
+    Returns
+    -------
+    X, y, labels : ndarray
+        Signals, classes and subjects.
+    """
+    rng = np.random.default_rng(0)
+    per_subject = max(8, -(-STEPS * batch // subjects))
+    labels = np.repeat(np.arange(1, subjects + 2), per_subject)
+    X = rng.standard_normal((len(labels), chans, times), dtype=np.float32)
+    return X, rng.integers(0, 2, len(labels)), labels
+
+
+def stock_net(clf, labels):
+    """Return Braindecode's classifier for the same training.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        What to imitate.
+    labels : ndarray
+        Subjects.
+
+    Returns
+    -------
+    net : EEGClassifier
+        With a callback that censors where `clf` does.
+    """
+    callbacks = [("watch", Stopwatch())]
+    if clf.penalty is not None:
+        options = {"score": clf.score_estimator, "pairs": clf.pairs, "fraction": clf.fraction}
+        options = {name: value for name, value in options.items() if value is not None}
+        callbacks.append(
+            ("censor", Censor(clf.penalty, clf.censoring, clf.weight, subjects=labels, **options))
+        )
+    return EEGClassifier(
+        "EEGNet",
+        module__final_layer_with_constraint=True,
+        criterion=torch.nn.CrossEntropyLoss,
+        optimizer=torch.optim.AdamW,
+        train_split=None,
+        batch_size=clf.batch_size,
+        max_epochs=1,
+        device=clf.device,
+        callbacks=callbacks,
+        verbose=0,
+    )
+
+
+class Contest:
+    """The three ways side by side.
+
+    Parameters
+    ----------
+    clfs : list of CensoredEEGClassifier
+        The members; sequential trainings are timed on the first.
+    X, y, labels : ndarray
+        Signals, classes and subjects.
+    options : dict
+        Options of the group.
+    """
+
+    def __init__(self, clfs, X, y, labels, options):
+        self.device = clfs[0].device
+        seen = np.arange(len(y))
+        self.members = [Member(k, clf, seen, X.shape[1:], y, labels) for k, clf in enumerate(clfs)]
+        self.group = Group(self.members, Resident(clfs[0], X), **options)
+        train, _ = clfs[0].split_
+        self.stock = stock_net(clfs[0], labels[train])
+        self.stock_data = self.group.resident.x[train].cpu().numpy(), y[train]
+        self.alone = CensoredEEGClassifier(
+            **{**_params(clfs[0]), "max_epochs": 1, "callbacks": [("watch", Stopwatch())]}
+        )
+        self.data = X, y, labels
+        self.n_steps = len(self.members[0].draw_batches())
+
+    def repeat(self):
+        """Train one epoch each way.
+
+        Returns
+        -------
+        times : tuple of float
+            Milliseconds per member and step: stock, alone, fleet.
+        """
+        self.stock.partial_fit(*self.stock_data)
+        stock = dict(self.stock.callbacks_)["watch"].seconds_ / -(
+            -len(self.stock_data[1]) // self.stock.batch_size
+        )
+        X, y, labels = self.data
+        self.alone.partial_fit(X, y, subjects=labels)
+        alone = dict(self.alone.callbacks_)["watch"].seconds_ / self.n_steps
+        began = now(self.device)
+        self.group.train_epoch()
+        fleet = (now(self.device) - began) / self.n_steps / len(self.members)
+        return 1e3 * stock, 1e3 * alone, 1e3 * fleet
+
+    def measure(self, repeats):
+        """Return the medians of some repeats, the first left out.
+
+        Parameters
+        ----------
+        repeats : int
+            How many.
+
+        Returns
+        -------
+        times : list of float
+            Milliseconds per member and step: stock, alone, fleet.
+        """
+        self.repeat()
+        return [statistics.median(times) for times in zip(*(self.repeat() for _ in range(repeats)))]
+
+
+def _params(clf):
+    return {k: v for k, v in clf.get_params(deep=False).items() if k != "callbacks"}
+
+
+def make_members(method, sizes, device, **options):
+    """Return estimators that differ in their seeds.
+
+    Parameters
+    ----------
+    method : str or None
+        Penalty.
+    sizes : dict
+        Sizes.
+    device : str
+        Device.
+    **options
+        Further arguments of the estimators.
+
+    Returns
+    -------
+    clfs : list of CensoredEEGClassifier
+        Not fitted.
+    """
+    shared = {
+        "penalty": method,
+        "weight": 0.1,
+        "batch_size": sizes["batch"],
+        "device": device,
+        "max_epochs": 500,
+    }
+    shared |= {"valid_subject": sizes["subjects"] + 1, **options}
+    return [CensoredEEGClassifier(**shared, random_state=seed) for seed in range(sizes["members"])]
+
+
+def largest_error(method, sizes, device, options):
+    """Compare two members with the estimator's own fit.
+
+    Parameters
+    ----------
+    method : str or None
+        Penalty.
+    sizes : dict
+        Sizes.
+    device : str
+        Device.
+    options : dict
+        Options of the group.
+
+    Returns
+    -------
+    error : float
+        Largest difference between weights.
+    """
+    X, y, labels = noise(**sizes)
+    sizes = {**sizes, "members": 2}
+    more = {"max_epochs": 2, **({} if device == "cpu" else {"module__drop_prob": 0.0})}
+    tasks = [(k, clf, np.arange(len(y))) for k, clf in enumerate(make_members(method, sizes, device, **more))]
+    members = {member.key: member.clf for member in train_fleet(tasks, X, y, labels, **options)}
+    error = 0.0
+    for k, clf in enumerate(make_members(method, sizes, device, **more)):
+        state = members[k].module_.state_dict()
+        for name, tensor in clf.fit(X, y, subjects=labels).module_.state_dict().items():
+            error = max(error, (tensor.double() - state[name].double()).abs().max().item())
+    return error
+
+
+def row(name, times, *more):
+    """Print a row of a table.
+
+    Parameters
+    ----------
+    name : object
+        First cell.
+    times : list of float
+        Stock, alone, fleet.
+    *more : object
+        Further cells.
+    """
+    stock, alone, fleet = times
+    cells = [
+        name,
+        f"{stock:.3g}",
+        f"{alone:.3g}",
+        f"{fleet:.3g}",
+        f"{stock / fleet:.1f}",
+        f"{alone / fleet:.2f}",
+    ]
+    print("| " + " | ".join(map(str, [*cells, *more])) + " |", flush=True)
+
+
+def heading(first, *more):
+    """Print the head of a table.
+
+    Parameters
+    ----------
+    first : str
+        Name of the first column.
+    *more : str
+        Names of further columns.
+    """
+    cells = [first, "stock ms", "alone ms", "fleet ms", "stock/fleet", "alone/fleet", *more]
+    print("\n| " + " | ".join(cells) + " |\n|" + "---|" * len(cells))
+
+
+def run_tables(args, sizes, options):
+    """Print the methods and the growth tables.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Command line.
+    sizes : dict
+        Sizes.
+    options : dict
+        Options of the group.
+    """
+    heading("method", "error")
+    for method in args.methods:
+        contest = Contest(make_members(method, sizes, args.device), *noise(**sizes), options)
+        error = largest_error(method, sizes, args.device, options)
+        row(method or "none", contest.measure(args.repeats), f"{error:.0e}")
+        if args.device != "cpu":
+            print(f"memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
+            torch.cuda.reset_peak_memory_stats()
+    for name, values in GROWTH[args.device].items() if args.growth else ():
+        for method in args.grown:
+            heading(f"{name} ({method or 'none'})")
+            for value in values:
+                grown = {**sizes, name: value}
+                contest = Contest(make_members(method, grown, args.device), *noise(**grown), options)
+                row(value, contest.measure(args.repeats))
+
+
+def run_quick(args, options):
+    """Print the quick preset: every setting of the grid, on its own data and sizes, all folds as one group.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Command line.
+    options : dict
+        Options of the group.
+    """
+    dataset = get_dataset("simulated")
+    recording = Recording(dataset, default_paradigm(dataset))
+    training = {**PRESETS["quick"][1], "device": args.device, "patience": None}
+    n = min(args.members or 8, len(recording.roster))
+    print(
+        f"simulated subjects: {recording.X.shape[1]} x {recording.X.shape[2]}, {len(recording.roster)} subjects"
+    )
+    heading("setting")
+    totals = np.zeros(3)
+    settings = {(s.method, s.mode): s for s in get_preset("quick").grid}
+    for setting in settings.values():
+        clfs = [make_estimator(setting, seed, training, recording.roster) for seed in range(n)]
+        seen = recording.subjects != recording.roster[0]
+        data = recording.X[seen], recording.y[seen], recording.subjects[seen]
+        times = Contest(clfs, *data, options).measure(args.repeats)
+        row(setting.name, times)
+        totals += times
+    row("all", totals)
+
+
+def main():
+    """Run from the shell."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--methods", nargs="*", default=[m or "none" for m in METHODS])
+    parser.add_argument("--grown", nargs="*", default=["none"], help="methods of the growth tables")
+    parser.add_argument("--no-growth", dest="growth", action="store_false")
+    parser.add_argument("--members", type=int, help="members of the group")
+    parser.add_argument(
+        "--vectorise", choices=["yes", "no"], help="vmap over the encoders or not; the device decides"
+    )
+    parser.add_argument("--compile", action="store_true", help="torch.compile encoders and optimiser")
+    parser.add_argument("--quick", action="store_true", help="the quick preset")
+    parser.add_argument("--repeats", type=int, default=5)
+    args = parser.parse_args()
+    args.methods, args.grown = (
+        [None if m == "none" else m for m in names] for names in (args.methods, args.grown)
+    )
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    torch.set_float32_matmul_precision("high")
+    sizes = {**SIZES[args.device], **({"members": args.members} if args.members else {})}
+    options = {"compile": args.compile, "vectorise": {"yes": True, "no": False}.get(args.vectorise)}
+    machine = torch.cuda.get_device_name() if args.device == "cuda" else f"{platform.machine()}, one thread"
+    print(f"{date.today()}, torch {torch.__version__}, {machine}, {'' if args.quick else sizes}")
+    run_quick(args, options) if args.quick else run_tables(args, sizes, options)
+
+
+if __name__ == "__main__":
+    main()
