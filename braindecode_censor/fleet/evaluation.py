@@ -27,12 +27,14 @@ class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
 
     Parameters
     ----------
-    *args, **kwargs
+    *args
         As for MOABB's evaluation.
     memory : str, path-like or None
         Folder of finished trainings: an evaluation that was interrupted goes on from there. None forgets.
     fleet : dict or None
         Options of :func:`~braindecode_censor.fleet.train_fleet`.
+    **kwargs
+        As for MOABB's evaluation.
     """
 
     def __init__(self, *args, memory=None, fleet=None, **kwargs):

@@ -25,7 +25,8 @@ class Resident:
     """
 
     def __init__(self, clf, signals):
-        self.x = clf._to_tensor(signals)
+        # One copy serves all members, so it is worth its place even where a single estimator would not keep one.
+        self.x = clf._to_tensor(signals).to(clf.device)
         self.moments = clf.module_.lag_moments(self.x)
 
 
