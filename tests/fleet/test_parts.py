@@ -114,14 +114,11 @@ def test_fewer_members_where_memory_is_short(monkeypatch):
     assert fitting_size(one.members[0], one.resident) == 1
 
 
-@pytest.mark.parametrize("method", [None, "adv"])
-def test_compiled_equals_eager(method):
+def test_compiled_equals_eager():
     """The graphs that inductor gets, decomposed as it would, and run operation by operation."""
     torch._dynamo.reset()
     X, y, subjects = data()
-    settings = [
-        {"penalty": method, "weight": 0.1, "random_state": seed, "max_epochs": 2} for seed in range(2)
-    ]
+    settings = [{"penalty": "adv", "weight": 0.1, "random_state": seed, "max_epochs": 1} for seed in range(2)]
     eager = train_together(X, y, subjects, settings, vectorise=True)
     compiled = train_together(X, y, subjects, settings, vectorise=True, compile="aot_eager_decomp_partition")
     assert_equal(compiled, [eager[0], eager[1]], 1e-9)
