@@ -45,10 +45,11 @@ def squared_distances(x, y=None):
     centre = x.mean(0, keepdim=True).detach()
     a = x - centre
     b = a if y is None else y - centre
-    d2 = (a * a).sum(-1)[:, None] + (b * b).sum(-1)[None, :] - 2 * (a @ b.T)
+    d2 = torch.addmm((a * a).sum(-1)[:, None] + (b * b).sum(-1)[None, :], a, b.T, alpha=-2)
     d2 = d2.clamp_min(0)
     if y is None:
-        d2 = d2 * (1 - torch.eye(len(x), dtype=x.dtype, device=x.device))
+        # filled, not multiplied: the backward pass then keeps bits instead of two more n x n matrices
+        d2 = d2.masked_fill(torch.eye(len(x), dtype=torch.bool, device=x.device), 0)
     return d2
 
 
