@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from braindecode_censor.autotransfer.probing import SELECTED, read_index
+from braindecode_censor.autotransfer.index import SELECTED, read_index
 from braindecode_censor.autotransfer.selection import NESTED, choose, scores_of_choice
 from braindecode_censor.measures import MEASURES
 

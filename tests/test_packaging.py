@@ -80,6 +80,7 @@ def test_wheel_holds_the_same_files_as_the_editable_install(tmp_path):
     for package in PACKAGES:
         inside = package.replace(".", "/")
         expected |= {f"{inside}/{path.name}" for path in folder(package).glob("*.py")}
+    expected.add("braindecode_censor/figures/style.mplstyle")
     pipelines = ROOT / "moabb_pipelines"
     for path in [*pipelines.rglob("*.yml"), pipelines / "README.md"]:
         expected.add(f"braindecode_censor/moabb_pipelines/{path.relative_to(pipelines).as_posix()}")

@@ -11,8 +11,8 @@ from braindecode_censor._check import check_choice, check_size
 from braindecode_censor.autotransfer import plan
 from braindecode_censor.autotransfer.evaluation import cross_validate, make_pipelines, tidy
 from braindecode_censor.autotransfer.grid import BASELINE, get_preset
+from braindecode_censor.autotransfer.index import write_index
 from braindecode_censor.autotransfer.memory import Memory, versions
-from braindecode_censor.autotransfer.probing import write_index
 from braindecode_censor.autotransfer.progress import Progress
 from braindecode_censor.autotransfer.result import finish, write_csv
 from braindecode_censor.autotransfer.selection import best_of_each_method, choose_nested

@@ -10,59 +10,17 @@ import pandas as pd
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
-from braindecode_censor.autotransfer.memory import Memory, training_key
+from braindecode_censor.autotransfer.index import SELECTED, read_index
+from braindecode_censor.autotransfer.memory import Memory
 from braindecode_censor.autotransfer.store import read_experiment, write_atomically
-from braindecode_censor.autotransfer.work import Recording, make_estimator
+from braindecode_censor.autotransfer.work import Recording
 from braindecode_censor.measures import MEASURES
 
-__all__ = ["load_recording", "probe", "read_index", "write_index"]
+__all__ = ["load_recording", "probe"]
 
-SELECTED = "AutoTransfer (paper)"
 _MOST_TRIALS = 600  # enough to read a leakage to a few percent; more would cost minutes on a large recording
 _DRAWS = 2000
 _PROBING = {"probes": ("logistic",), "n_splits": 3}  # the quick one: there are many decoders
-
-
-def write_index(memory, jobs, recording, training):
-    """Write down which file holds which training of the cross-validation.
-
-    Parameters
-    ----------
-    memory : Memory
-        The finished trainings; ``index.csv`` is put beside them.
-    jobs : list of Job
-        Trainings of the cross-validation.
-    recording : Recording
-        The data.
-    training : dict
-        Arguments that all trainings share.
-    """
-    rows = []
-    for job in jobs:
-        clf = make_estimator(job.setting, job.seed, training, recording.roster, job.valid_subject)
-        key = training_key(clf, recording.subjects[recording.subjects != job.test_subject], recording.digests)
-        rows.append((job.setting.name, job.seed, job.test_subject, key))
-    frame = pd.DataFrame(rows, columns=["setting", "seed", "subject", "key"])
-    write_atomically(memory.folder / "index.csv", frame.to_csv(index=False).encode())
-
-
-def read_index(out):
-    """Return which file holds which training of the cross-validation.
-
-    Parameters
-    ----------
-    out : Path
-        Folder of the experiment.
-
-    Returns
-    -------
-    index : DataFrame
-        Columns setting, seed, subject (whose trials were left out) and key; empty if there is no index.
-    """
-    path = out / "trainings" / "index.csv"
-    if not path.is_file():
-        return pd.DataFrame(columns=["setting", "seed", "subject", "key"])
-    return pd.read_csv(path)
 
 
 def load_recording(out):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from braindecode_censor.autotransfer import report_html as page
-from braindecode_censor.autotransfer.probing import SELECTED, probe, read_index
+from braindecode_censor.autotransfer.index import SELECTED, read_index
+from braindecode_censor.autotransfer.probing import probe
 from braindecode_censor.autotransfer.report_warnings import find_warnings
 from braindecode_censor.autotransfer.selection import NESTED, RULES
 from braindecode_censor.autotransfer.store import read_experiment, write_atomically

@@ -2,7 +2,7 @@
 
 from scipy.stats import spearmanr
 
-from braindecode_censor.autotransfer.probing import SELECTED
+from braindecode_censor.autotransfer.index import SELECTED
 
 __all__ = ["find_warnings"]
 

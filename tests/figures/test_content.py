@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from figures.finished import SUBJECTS
 
-from braindecode_censor.autotransfer.probing import SELECTED
+from braindecode_censor.autotransfer.index import SELECTED
 from braindecode_censor.figures import (
     plot_codes,
     plot_gains,
