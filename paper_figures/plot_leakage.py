@@ -70,7 +70,7 @@ def draw(frame):
     if low - chance < high - low:  # further away it would press everything else into a corner
         handles.append(axis.axvline(chance, color="#595959", linewidth=0.8, linestyle="--"))
         labels.append("chance of the probe")
-    axis.set_xlabel(f"accuracy of a fresh probe that names the subject (chance: {chance:.2f})")
+    axis.set_xlabel(f"subject accuracy of a fresh probe (chance: {chance:.2f})")
     axis.set_ylabel("balanced test accuracy")
     legend_above(figure, handles, labels, columns=2)
     return figure

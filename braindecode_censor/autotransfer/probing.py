@@ -117,8 +117,10 @@ def _leakage(decoders, index, memory, recording):
     first = index[index["seed"] == index["seed"].min()]
     frames = []
     for setting in dict.fromkeys(decoders.values()):
+        # the halves of complementary censoring cost as much again each: only of what was selected
+        options = _PROBING if setting == decoders.get(SELECTED) else {**_PROBING, "halves": False}
         for row in first[first["setting"] == setting].itertuples():
-            frame = memory.load(row.key, device="cpu").leakage(X, y, subjects, **_PROBING)
+            frame = memory.load(row.key, device="cpu").leakage(X, y, subjects, **options)
             frame.insert(0, "setting", setting)
             frames.append(frame.assign(subject=row.subject, seed=row.seed))
     return pd.concat(frames, ignore_index=True)

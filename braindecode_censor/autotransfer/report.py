@@ -173,8 +173,8 @@ def _add_leakage(report, results):
     means = frame.groupby(["setting", "part", "view"], sort=False)[["accuracy", "chance", "excess"]].mean()
     note = (
         "How often a fresh logistic regression names the right subject from the latent code, over all folds of the "
-        "first seed; balanced over subjects. “within class” is what conditional censoring removes; the halves are "
-        "those of complementary censoring, which hides the subject in the first and reveals it in the second."
+        "first seed; balanced over subjects. “within class” is what conditional censoring removes; halves are shown "
+        "of a selected complementary decoder, which hides the subject in the first and reveals it in the second."
     )
     _add_html(
         report,
