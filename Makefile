@@ -42,7 +42,7 @@ docs: setup
 	@echo "Open docs/_build/html/index.html"
 
 benchmarks: setup
-	$(BIN)/python benchmarks/penalties.py
+	for name in encoder fit penalties front fleet; do echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:
 	rm -rf $(VENV) docs/_build docs/gallery docs/generated build dist *.egg-info .pytest_cache .ruff_cache
