@@ -138,7 +138,8 @@ class MMD(Measure):
         if self.self_pairs:
             across = scaled - torch.diag_embed(torch.diagonal(scaled, dim1=-2, dim2=-1))
             diagonal = (rows * (across @ rows)).sum((0, 1))
-        return torch.where(torch.eye(len(weights), dtype=torch.bool, device=weights.device), diagonal, weights)
+        same = torch.eye(len(weights), dtype=torch.bool, device=weights.device)
+        return torch.where(same, diagonal, weights)
 
     def _subjects(self, batch, dtype):
         """Rows (n_strata, 1 + n_subjects, n) and the weight of every comparison of two of them."""
