@@ -58,7 +58,7 @@ def by_mode(scores):
     return rows
 
 
-def run(name, population, out, seeds, jobs, grid=GRID):
+def run(name, population, out, seeds, jobs, grid=GRID, sampling="balanced"):
     """Run one scenario.
 
     Parameters
@@ -73,6 +73,8 @@ def run(name, population, out, seeds, jobs, grid=GRID):
         Number of seeds, and trainings at a time.
     grid : list of dict
         Settings to try.
+    sampling : {"balanced", "shuffle"}
+        How batches are drawn.
 
     Returns
     -------
@@ -84,7 +86,7 @@ def run(name, population, out, seeds, jobs, grid=GRID):
         out=out,
         preset=grid,
         dataset_options={**SIZE, **SCENARIOS[name], "seed": population},
-        training=TRAINING,
+        training=TRAINING if sampling == "balanced" else {**TRAINING, "sampling": sampling},
         top=4,
         seeds=seeds,
         jobs=jobs,
@@ -104,6 +106,7 @@ def main():
     parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="which; all if not given")
     parser.add_argument("--population", type=int, action="append", help="seed of the subjects; 11, 12 and 13")
     parser.add_argument("--control", action="store_true", help="conditional batches without a penalty")
+    parser.add_argument("--sampling", choices=["balanced", "shuffle"], default="balanced", help="of batches")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of the cross-validation")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
     args = parser.parse_args()
@@ -111,8 +114,10 @@ def main():
     columns += ["gain_lower_quartile", "low", "high", "p", "seed_spread", "distinguishable"]
     for name in args.scenario or SCENARIOS:
         for population in args.population or [11, 12, 13]:
-            folder = args.out / f"{name}-{population}{'-control' * args.control}"
-            table = run(name, population, folder, args.seeds, args.jobs, CONTROL if args.control else GRID)
+            variant = "-control" * args.control + "-shuffle" * (args.sampling == "shuffle")
+            folder = args.out / f"{name}-{population}{variant}"
+            grid = CONTROL if args.control else GRID
+            table = run(name, population, folder, args.seeds, args.jobs, grid, args.sampling)
             table.to_csv(folder.with_name(f"{folder.name}.csv"), index=False)
             print(table[columns].to_string(index=False, float_format="{:.3f}".format), flush=True)
 
