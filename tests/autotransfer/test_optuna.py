@@ -55,7 +55,7 @@ def test_an_interrupted_search_ends_the_same(tmp_path):
 
 
 def test_a_bad_trial_is_cut_short_and_not_mistaken_for_a_training(tmp_path):
-    """Five trials that are always right in every epoch make the sixth, which is not, stop as soon as it may: in the fifth epoch."""
+    """Five trials that are right in every epoch make the sixth, which is not, stop as soon as it may: in epoch five."""
     options = {"search": "optuna", "trials": 6, "grid": GRID[:1]}
     training = {"max_epochs": 12, "batch_size": 16, "module__F1": 2, "module__D": 1}
     run = experiment(tmp_path, training=training, **options)
