@@ -19,14 +19,13 @@ masks are its own there), in single precision.
 import argparse
 import platform
 import statistics
-import time
 import warnings
 from datetime import date
 
 import numpy as np
 import torch
 from braindecode import EEGClassifier
-from skorch.callbacks import Callback
+from stopwatch import Stopwatch, now
 
 from braindecode_censor import Censor, CensoredEEGClassifier
 from braindecode_censor.autotransfer.grid import PRESETS, get_preset
@@ -55,53 +54,6 @@ GROWTH = {
     },
 }
 STEPS = 6  # of an epoch, about
-
-
-class Stopwatch(Callback):
-    """Time of the last epoch."""
-
-    def on_epoch_begin(self, net, **kwargs):
-        """Start.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
-        self.start_ = now(net.device)
-
-    def on_epoch_end(self, net, **kwargs):
-        """Stop.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
-        self.seconds_ = now(net.device) - self.start_
-
-
-def now(device):
-    """Return the clock of a device.
-
-    Parameters
-    ----------
-    device : str
-        "cpu" or "cuda".
-
-    Returns
-    -------
-    seconds : float
-        Processor time, or the wall clock once the device has finished.
-    """
-    if str(device).startswith("cuda"):
-        torch.cuda.synchronize()
-        return time.perf_counter()
-    return time.process_time()
 
 
 def noise(members, subjects, chans, times, batch):
@@ -196,12 +148,12 @@ class Contest:
             Milliseconds per member and step: stock, alone, fleet.
         """
         self.stock.partial_fit(*self.stock_data)
-        stock = dict(self.stock.callbacks_)["watch"].seconds_ / -(
+        stock = dict(self.stock.callbacks_)["watch"].times_[-1] / -(
             -len(self.stock_data[1]) // self.stock.batch_size
         )
         X, y, labels = self.data
         self.alone.partial_fit(X, y, subjects=labels)
-        alone = dict(self.alone.callbacks_)["watch"].seconds_ / self.n_steps
+        alone = dict(self.alone.callbacks_)["watch"].times_[-1] / self.n_steps
         began = now(self.device)
         self.group.train_epoch()
         fleet = (now(self.device) - began) / self.n_steps / len(self.members)

@@ -16,13 +16,12 @@ GPU the wall clock.
 """
 
 import argparse
-import time
 import warnings
 
 import numpy as np
 import torch
 from braindecode import EEGClassifier
-from skorch.callbacks import Callback
+from stopwatch import Stopwatch
 
 from braindecode_censor import Censor, CensoredEEGClassifier
 
@@ -30,44 +29,6 @@ METHODS = ("adv", "mmd", "pairmmd", "mige", "began")
 MODES = ("marginal", "conditional", "complementary")
 TARGET = {"adv": 1.2, "mmd": 1.2}
 OTHERS = 1.35
-
-
-class Stopwatch(Callback):
-    """Time epochs, waiting for the device at both ends."""
-
-    def __init__(self):
-        self.times_ = []
-
-    def on_epoch_begin(self, net, **kwargs):
-        """Start.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
-        self.start_ = _now(net)
-
-    def on_epoch_end(self, net, **kwargs):
-        """Stop.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
-        self.times_.append(_now(net) - self.start_)
-
-
-def _now(net):
-    if str(net.device).startswith("cuda"):
-        torch.cuda.synchronize()
-        return time.perf_counter()
-    return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
 
 
 def make_data(shape, n_subjects=9, n_trials=80):
