@@ -37,7 +37,7 @@ from braindecode_censor.fleet.group import Group, Resident
 METHODS = (None, "mmd", "adv", "mige", "began")
 SIZES = {
     "cpu": {"members": 8, "subjects": 8, "chans": 16, "times": 128, "batch": 64},
-    "cuda": {"members": 256, "subjects": 10, "chans": 56, "times": 260, "batch": 128},
+    "cuda": {"members": 256, "subjects": 14, "chans": 56, "times": 260, "batch": 128},
 }
 GROWTH = {
     "cpu": {
@@ -53,16 +53,21 @@ GROWTH = {
         "batch": (32, 64, 128, 256, 512),
     },
 }
-STEPS = 6  # of an epoch, about
+# Steps of an epoch: on a GPU those of ErrP (14 training subjects with 340 trials each); few where only ratios of
+# rows matter.
+STEPS = {"cpu": 6, "cuda": 37}
+FEW_STEPS = {"cpu": 6, "cuda": 12}
 
 
-def noise(members, subjects, chans, times, batch):
-    """Return noise of the right size: two subjects beside those trained on, and STEPS batches of trials.
+def noise(members, subjects, chans, times, batch, steps=6):
+    """Return noise of the right size: one subject beside those trained on, and some batches of trials.
 
     Parameters
     ----------
     members, subjects, chans, times, batch : int
         Sizes.
+    steps : int
+        Steps of an epoch, about.
 
     Returns
     -------
@@ -70,7 +75,7 @@ def noise(members, subjects, chans, times, batch):
         Signals, classes and subjects.
     """
     rng = np.random.default_rng(0)
-    per_subject = max(8, -(-STEPS * batch // subjects))
+    per_subject = max(8, -(-steps * batch // subjects))
     labels = np.repeat(np.arange(1, subjects + 2), per_subject)
     X = rng.standard_normal((len(labels), chans, times), dtype=np.float32)
     return X, rng.integers(0, 2, len(labels)), labels
@@ -294,7 +299,8 @@ def run_tables(args, sizes, options):
     """
     heading("method", "error")
     for method in args.methods:
-        contest = Contest(make_members(method, sizes, args.device), *noise(**sizes), options)
+        data = noise(**sizes, steps=STEPS[args.device])
+        contest = Contest(make_members(method, sizes, args.device), *data, options)
         error = largest_error(method, sizes, args.device, options)
         row(method or "none", contest.measure(args.repeats), f"{error:.0e}")
         if args.device != "cpu":
@@ -305,7 +311,8 @@ def run_tables(args, sizes, options):
             heading(f"{name} ({method or 'none'})")
             for value in values:
                 grown = {**sizes, name: value}
-                contest = Contest(make_members(method, grown, args.device), *noise(**grown), options)
+                data = noise(**grown, steps=FEW_STEPS[args.device])
+                contest = Contest(make_members(method, grown, args.device), *data, options)
                 row(value, contest.measure(args.repeats))
 
 

@@ -11,6 +11,8 @@ from braindecode_censor.encoder_filters import (
     mix_and_filter,
     normalised_filters,
     prefers_channels_last,
+    toeplitz_convolve,
+    under_vmap,
 )
 from braindecode_censor.lagmoments import batch_covariance, batch_moments, lag_moments
 
@@ -138,10 +140,10 @@ class FastEEGNet(EEGNet):
             x = x.squeeze(-1)
         if x.ndim != 3 or not self._can_reorder():
             return super().forward(x)
-        h = self.pool_1(_activate(self.elu_1, self._first_block(x, moments)))
+        h = _pool(self.pool_1, _activate(self.elu_1, self._first_block(x, moments)))
         # A random mask is drawn in memory order: in stock order, that is, the masks agree.
         h = self._separable_block(self.drop_1(h.contiguous()))
-        h = self.pool_2(self.elu_2(self.bnorm_2(h)))
+        h = _pool(self.pool_2, self.elu_2(self.bnorm_2(h)))
         return self.final_layer(self.drop_2(h.contiguous()))
 
     def _can_reorder(self):
@@ -206,9 +208,12 @@ class FastEEGNet(EEGNet):
     def _separable_block(self, h):
         """Depthwise and pointwise convolution as one dense convolution, ``W[o, i, k] = p[o, i] d[i, k]``."""
         weight = self.conv_separable_point.weight * self.conv_separable_depth.weight.transpose(0, 1)
+        padding = self.conv_separable_depth.padding
+        if under_vmap():  # where F.conv2d becomes a convolution of as many groups as there are members
+            return toeplitz_convolve(h.squeeze(2), weight.squeeze(2), padding[1]).unsqueeze(2)
         if prefers_channels_last(h):
             h = h.contiguous(memory_format=torch.channels_last)
-        return F.conv2d(h, weight, padding=self.conv_separable_depth.padding)
+        return F.conv2d(h, weight, padding=padding)
 
 
 class MaxNorm(nn.Module):
@@ -251,6 +256,15 @@ def _activate(layer, h):
     if type(layer) is nn.ELU and not (layer._forward_hooks or layer._forward_pre_hooks):
         return F.elu(h, layer.alpha, inplace=True)
     return layer(h)
+
+
+def _pool(layer, h):
+    """Output of a pooling layer; under ``vmap`` plain means, whose backward pass is cheaper on a GPU."""
+    plain = type(layer) is nn.AvgPool2d and layer.kernel_size == layer.stride and layer.padding in (0, (0, 0))
+    size = layer.kernel_size
+    if not (plain and under_vmap() and isinstance(size, tuple) and size[0] == 1 and not layer.ceil_mode):
+        return layer(h)
+    return h[..., : h.shape[-1] // size[1] * size[1]].unflatten(-1, (-1, size[1])).mean(-1)
 
 
 def _update_running(norm, mean, unbiased_var):

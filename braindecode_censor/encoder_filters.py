@@ -112,6 +112,17 @@ def is_eager():
     return not (torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active())
 
 
+def under_vmap():
+    """Whether a transform of ``torch.func`` is active, compiled or not.
+
+    Returns
+    -------
+    bool
+        True inside ``vmap``.
+    """
+    return torch._C._are_functorch_transforms_active()
+
+
 def mix_and_filter(x, mixing, weight, offset, padding):
     """Mix channels, filter each mixture in time, add a constant.
 
@@ -282,15 +293,47 @@ def toeplitz_filter(s, weight, padding, block=64):
     n_filters, n_rows, n_times = s.shape
     taps = weight.shape[1]
     n_out = n_times + 2 * padding - taps + 1
-    n_blocks = -(-n_out // block)
-    reach = 1 + -(-(taps - 1) // block)  # blocks of input that one block of output sees
-    blocks = F.pad(s, (padding, (n_blocks + reach - 1) * block - n_times - padding)).unflatten(
-        -1, (-1, block)
-    )
-    # Overlapping windows put together by hand: the backward pass of unfold has no batching rule.
-    windows = torch.cat([blocks[:, :, j : j + n_blocks] for j in range(reach)], -1)
-    band = _band(weight, block, reach * block)
+    windows = _windows(s, taps, padding, block, n_out)
+    band = _band(weight, block, windows.shape[-1])
     return torch.bmm(windows.flatten(1, 2), band.mT).view(n_filters, n_rows, -1)[..., :n_out]
+
+
+def toeplitz_convolve(h, weight, padding, block=32):
+    """Dense convolution in time as one matrix product, with blocks as in :func:`toeplitz_filter`.
+
+    Parameters
+    ----------
+    h : Tensor of shape (n_trials, n_in, n_times)
+        Signals.
+    weight : Tensor of shape (n_out, n_in, kernel_length)
+        Filters.
+    padding : int
+        Zeros on either side.
+    block : int
+        Output samples of one product.
+
+    Returns
+    -------
+    Tensor of shape (n_trials, n_out, n_times + 2 · padding − kernel_length + 1)
+        Filtered mixtures.
+    """
+    n_out, n_in, taps = weight.shape
+    length = h.shape[-1] + 2 * padding - taps + 1
+    windows = _windows(h, taps, padding, block, length).transpose(1, 2)  # trials, blocks, inputs, samples
+    band = _band(weight.flatten(0, 1), block, windows.shape[-1]).unflatten(0, (n_out, n_in)).transpose(1, 2)
+    y = windows.flatten(0, 1).flatten(1) @ band.flatten(0, 1).flatten(1).mT
+    y = y.unflatten(0, (len(h), -1)).unflatten(-1, (n_out, block)).transpose(1, 2).flatten(2)
+    return y[..., :length]
+
+
+def _windows(s, taps, padding, block, length):
+    """Overlapping windows of padded signals, one for each block of the output: (..., n_blocks, reach · block)."""
+    n_blocks = -(-length // block)
+    reach = 1 + -(-(taps - 1) // block)  # blocks of input that one block of output sees
+    room = (n_blocks + reach - 1) * block - s.shape[-1] - padding
+    blocks = F.pad(s, (padding, room)).unflatten(-1, (-1, block))
+    # Put together by hand: the backward pass of unfold has no batching rule.
+    return torch.cat([blocks[..., j : j + n_blocks, :] for j in range(reach)], -1)
 
 
 def _band(weight, n_rows, n_cols):

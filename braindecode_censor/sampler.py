@@ -94,17 +94,29 @@ class SubjectBatches:
             (m, c): np.flatnonzero((subjects == m) & (classes == c))
             for m, c in sorted(set(zip(subjects.tolist(), classes.tolist())))
         }
-        self.n_subjects, self.n_classes = subjects.max() + 1, classes.max() + 1
+        self.n_subjects, self.n_classes = int(subjects.max()) + 1, int(classes.max()) + 1
         size = min(batch_size, self.n_trials)
         self.shape = batch_shape(size, self.n_subjects, self.n_classes, subjects_per_batch)
         rng = np.random.default_rng(random_state)
-        self._subjects, self._classes = _Deck(range(self.n_subjects), rng), _Deck(range(self.n_classes), rng)
-        self._decks = {cell: _Deck(trials, rng) for cell, trials in self.cells.items()}
+        n_people, n_kinds, n_each = self.shape
+        self._subjects = _Deck(range(self.n_subjects), n_people, rng)
+        self._classes = _Deck(range(self.n_classes), n_kinds, rng)
+        self._decks = {cell: _Deck(trials, n_each, rng) for cell, trials in self.cells.items()}
 
     def __len__(self):
         return max(1, self.n_trials // int(np.prod(self.shape)))
 
     def __iter__(self):
+        return (batch.tolist() for batch in self.arrays())
+
+    def arrays(self):
+        """Deal the batches of one epoch, as iterating does.
+
+        Yields
+        ------
+        batch : ndarray of int
+            Positions of its trials.
+        """
         for _ in range(len(self)):
             yield self._batch()
 
@@ -122,30 +134,40 @@ class SubjectBatches:
         return share / share.sum()
 
     def _batch(self):
-        n_subjects, n_classes, n_trials = self.shape
-        subjects, classes = self._subjects.deal(n_subjects), self._classes.deal(n_classes)
-        drawn = [self._decks[m, c].deal(n_trials) for m in subjects for c in classes if (m, c) in self.cells]
+        subjects, classes = self._subjects.deal().tolist(), self._classes.deal().tolist()
+        drawn = [self._decks[m, c].deal() for m in subjects for c in classes if (m, c) in self._decks]
         if not drawn:  # none of these subjects has any of these classes; rare, and an empty batch is none
             return self._batch()
-        return np.concatenate(drawn).tolist()
+        return np.concatenate(drawn)
 
 
 class _Deck:
     """Cards dealt in random order, each once per round, never the same one twice in a hand."""
 
-    def __init__(self, cards, rng):
+    def __init__(self, cards, hand, rng):
         self.cards = np.asarray(cards)
-        self.rng = rng
-        self.left = self.cards[:0]
+        self.hand, self.rng = min(hand, len(self.cards)), rng
+        self.pile, self.n_pile, self.dealt = self.cards[:0], 0, 0
 
-    def deal(self, n):
-        n = min(n, len(self.cards))
-        if not len(self.left):
-            self.left = self.rng.permutation(self.cards)
-        if len(self.left) < n:
-            fresh = self.rng.permutation(self.cards)
+    def deal(self):  # called for every cell of every batch of every member of a fleet: short, therefore
+        end = self.dealt + self.hand
+        if end > self.n_pile:
+            self._shuffle()
+            end = self.hand
+        self.dealt = end
+        return self.pile[end - self.hand : end]
+
+    def _shuffle(self):
+        left, fresh = self.pile[self.dealt :], self.rng.permutation(self.cards)
+        if len(left):
             # The hand begins with what is left of the old round; the new round must not repeat that in it.
-            new = fresh[~np.isin(fresh, self.left)][: n - len(self.left)]
-            self.left = np.concatenate([self.left, new, fresh[~np.isin(fresh, new)]])
-        hand, self.left = self.left[:n], self.left[n:]
-        return hand
+            new = _without(fresh, left)[: self.hand - len(left)]
+            fresh = np.concatenate([left, new, _without(fresh, new)])
+        self.pile, self.n_pile = fresh, len(fresh)
+
+
+def _without(cards, excluded):
+    """Cards that are not excluded, in their order; np.isin would take most of the time of an epoch's deals."""
+    stays = np.ones(cards.max() + 1, dtype=bool)
+    stays[excluded] = False
+    return cards[stays[cards]]

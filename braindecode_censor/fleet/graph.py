@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn import functional as F
 
-from braindecode_censor.fleet.masks import GivenMask
+from braindecode_censor.fleet.masks import GivenMask, decide_places
 from braindecode_censor.fleet.stack import Layout, adam_step
 
 __all__ = ["Graph", "StepData"]
@@ -33,7 +33,7 @@ class StepData(NamedTuple):
     noise : Tensor of shape (n_members, ...) or None
         Random numbers of the penalty.
     coefficients : Tensor of shape (n_members, n_coefficients)
-        From :meth:`~braindecode_censor.fleet.member.Member.coefficients`.
+        From :meth:`~braindecode_censor.fleet.member.Member.advance`.
     """
 
     x: Tensor
@@ -75,11 +75,12 @@ class Graph:
             self.critic_layout = Layout(self.penalty)
             self.critic_steps = censor.critic_steps if censor.optimizer is not None else 0
             self.critic_options = censor.optimizer.defaults if self.critic_steps else None
-        self.compiled_encode, self.compiled_adam = self.encode, adam_step
+        self.compiled_encode, self.compiled_adam, self.compiled_decide = self.encode, adam_step, None
         if compile:
             options = {"backend": compile} if isinstance(compile, str) else {}
             self.compiled_encode = torch.compile(self.encode, **options)
             self.compiled_adam = torch.compile(adam_step, **options)
+            self.compiled_decide = torch.compile(decide_places, **options)
 
     def initial_state(self, member):
         """Return the state of a member that has not begun.

@@ -129,20 +129,20 @@ class Group:
 
     def _plan_epoch(self):
         """Draw everybody's batches; members whose batches are equally large take their step together."""
-        drawn = [member.draw_batches() for member in self.members]
+        drawn = [member.draw_batches(drops_out=not self.hashed) for member in self.members]
+        steps = [member.advance(len(batches)) for member, batches in zip(self.members, drawn)]
         plans = []
         for k in range(max(map(len, drawn))):
             sizes = {}
             for i, batches in enumerate(drawn):
                 if k < len(batches):
                     sizes.setdefault(len(batches[k]), []).append(i)
-            for rows in sizes.values():
-                members = [self.members[i] for i in rows]
-                positions = np.stack([drawn[i][k] for i in rows])
-                noise = [member.draw_noise() for member in members]
+            for n, rows in sizes.items():
+                positions = np.concatenate([drawn[i][k] for i in rows]).reshape(-1, n)
+                noise = [self.members[i].draw_noise() for i in rows]
                 noise = None if noise[0] is None else np.stack(noise)
-                coefficients = np.array([member.coefficients() for member in members])
-                counts = np.array([member.count for member in members])
+                counts = np.array([steps[i][0][k] for i in rows])
+                coefficients = np.concatenate([steps[i][1][k] for i in rows]).reshape(len(rows), -1)
                 plans.append((np.array(rows), positions, counts, coefficients, noise))
         return self._ship(plans)
 
@@ -182,7 +182,9 @@ class Group:
         masks, dtype = {}, self.resident.x.dtype
         for layer, (name, (shape, p)) in enumerate(self.graph.masks.items()):
             if self.hashed:
-                masks[name] = hashed_masks(_pick(self.seeds, rows), counts, layer, (n, *shape), p, dtype)
+                decide = self.graph.compiled_decide if rows is None else None
+                seeds = _pick(self.seeds, rows)
+                masks[name] = hashed_masks(seeds, counts, layer, (n, *shape), p, dtype, decide)
             else:
                 generators = [self.members[i].generator for i in members]
                 masks[name] = drawn_masks(generators, (n, *shape), p, dtype).to(self.resident.x.device)
@@ -190,7 +192,7 @@ class Group:
 
     def _validate(self):
         for member in self.members:
-            member.draw_validation()
+            member.draw_validation(drops_out=not self.hashed)
         chunks = [
             self.graph.evaluate(self.state, self.resident.x[part])
             for part in self.valid.split(max(64, self.members[0].clf.batch_size), 1)

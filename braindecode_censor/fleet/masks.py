@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-__all__ = ["GivenMask", "drawn_masks", "hashed_masks"]
+__all__ = ["GivenMask", "decide_places", "drawn_masks", "hashed_masks"]
 
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # as torch's signed integers wrap
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
@@ -64,7 +64,7 @@ def drawn_masks(generators, shape, p, dtype):
     return masks.div_(1 - p)
 
 
-def hashed_masks(seeds, counts, layer, shape, p, dtype):
+def hashed_masks(seeds, counts, layer, shape, p, dtype, decide=None):
     """Compute masks from seed, step, layer and place alone, for all members at once and without a generator.
 
     Parameters
@@ -79,6 +79,8 @@ def hashed_masks(seeds, counts, layer, shape, p, dtype):
         Probability of dropping a number.
     dtype : torch.dtype
         Type of the network.
+    decide : callable or None
+        A compiled :func:`decide_places`.
 
     Returns
     -------
@@ -96,9 +98,31 @@ def hashed_masks(seeds, counts, layer, shape, p, dtype):
     """
     stream = _mix(_mix(_mix(seeds) + counts) + layer)
     place = torch.arange(torch.Size(shape).numel(), device=seeds.device) * _GOLDEN
+    return (decide or decide_places)(stream, place, p, dtype).unflatten(1, shape)
+
+
+def decide_places(stream, place, p, dtype):
+    """Decide for every member and place whether it is dropped: the large part of :func:`hashed_masks`.
+
+    Parameters
+    ----------
+    stream : Tensor of shape (n_members,), int64
+        Number of each member's stream.
+    place : Tensor of shape (n_places,), int64
+        Numbers of the places. An argument, because compilers count places in 32 bits when left alone.
+    p : float
+        Probability of dropping a number.
+    dtype : torch.dtype
+        Type of the network.
+
+    Returns
+    -------
+    mask : Tensor of shape (n_members, n_places)
+        0, or 1 / (1 - p).
+    """
     bits = _mix(stream.unsqueeze(1) + place) & (2**32 - 1)
     kept = bits < round((1 - p) * 2**32)
-    return (kept.to(dtype) / (1 - p)).unflatten(1, shape)
+    return kept.to(dtype) / (1 - p)
 
 
 def _mix(x):

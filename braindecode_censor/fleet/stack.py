@@ -63,7 +63,7 @@ def adam_coefficients(count, lr, betas, weight_decay=0.0):
 
     Parameters
     ----------
-    count : int
+    count : int or ndarray of int
         Number of the step, from 1.
     lr : float
         Learning rate.
@@ -74,7 +74,7 @@ def adam_coefficients(count, lr, betas, weight_decay=0.0):
 
     Returns
     -------
-    keep, size, root : float
+    keep, size, root : float or ndarray
         Factor of the parameters, size of the step, and square root of the second bias correction.
     """
     size = lr / (1 - betas[0] ** count)

@@ -1,0 +1,57 @@
+"""The fleet on a GPU: exact, without waiting for the device between steps, and the same compiled."""
+
+import pytest
+import torch
+from fleet.folds import assert_equal, data, folds, train_alone, train_together
+from fleet.test_equal_to_alone import CASE_IDS, CASES, three
+
+from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor.fleet import Member
+from braindecode_censor.fleet.group import Group, Resident
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.mark.parametrize(("method", "mode"), CASES, ids=CASE_IDS)
+def test_full_run_with_members_that_stop_at_different_epochs(method, mode):
+    """Dropout is off, because the fleet's masks are its own there."""
+    X, y, subjects = data(shift=0.3)
+    settings = three(method, mode, device="cuda")
+    for setting, patience, epochs in zip(settings, (1, 2, None), (9, 9, 5)):
+        setting.update(patience=patience, max_epochs=epochs, lr=1e-2)
+    alone = train_alone(X, y, subjects, settings)
+    together = train_together(X, y, subjects, settings, group_size=2)
+    assert next(together[0].module_.parameters()).is_cuda
+    assert_equal(together, alone, 1e-7)
+
+
+@pytest.mark.parametrize(("method", "mode"), CASES, ids=CASE_IDS)
+def test_no_step_waits_for_the_device(method, mode):
+    X, y, subjects = data()
+    settings = three(method, mode, device="cuda", module__drop_prob=0.25)
+    if method == "mige":  # the spectral estimators look at the error code of their decomposition
+        settings = [{**setting, "score_estimator": "stein"} for setting in settings]
+    members = [
+        Member(*task, X.shape[1:], y, subjects) for task in folds(subjects, settings, CensoredEEGClassifier)
+    ]
+    group = Group(members, Resident(members[0].clf, X))
+    group.train_epoch()  # the first may set up libraries
+    launches = group._plan_epoch()
+    assert len(launches) > 2
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for launch in launches:
+            group._launch(*launch)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("method", [None, "mmd", "adv", "mige", "began"])
+def test_compiled_is_the_same_up_to_rounding(method):
+    X, y, subjects = data(n_times=128)
+    settings = three(method, "conditional", device="cuda")
+    plain, compiled = (
+        train_together(X, y, subjects, settings, CensoredEEGClassifier, compile=compile)
+        for compile in (False, True)
+    )
+    assert_equal(compiled, [plain[k] for k in range(3)], 1e-4)
