@@ -9,7 +9,8 @@ fleet   the members as one group
 Printed is the time per member and step: processor time on a CPU with one thread, the wall clock on a GPU. An epoch
 is everything that is done in it; the stock net does not even validate. "error" is the largest difference between a
 member's weights and those of CensoredEEGClassifier.fit after two epochs, dropout on (on a GPU off: the fleet's
-masks are its own there), in single precision.
+masks are its own there), in single precision. Times on a GPU are with TensorFloat-32 products on all three sides,
+errors without.
 
     python benchmarks/fleet.py                                  # one row per method, then the growth tables
     python benchmarks/fleet.py --device cuda --compile          # the GPU's sizes
@@ -32,6 +33,7 @@ from braindecode_censor.autotransfer.grid import PRESETS, get_preset
 from braindecode_censor.autotransfer.work import Recording, make_estimator
 from braindecode_censor.datasets import default_paradigm, get_dataset
 from braindecode_censor.fleet import Member, train_fleet
+from braindecode_censor.fleet.epoch import train_epoch
 from braindecode_censor.fleet.group import Group, Resident
 
 METHODS = (None, "mmd", "adv", "mige", "began")
@@ -160,7 +162,7 @@ class Contest:
         self.alone.partial_fit(X, y, subjects=labels)
         alone = dict(self.alone.callbacks_)["watch"].times_[-1] / self.n_steps
         began = now(self.device)
-        self.group.train_epoch()
+        train_epoch([self.group])
         fleet = (now(self.device) - began) / self.n_steps / len(self.members)
         return 1e3 * stock, 1e3 * alone, 1e3 * fleet
 
@@ -236,6 +238,8 @@ def largest_error(method, sizes, device, options):
     """
     X, y, labels = noise(**sizes)
     sizes = {**sizes, "members": 2}
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
     more = {"max_epochs": 2, **({} if device == "cpu" else {"module__drop_prob": 0.0})}
     tasks = [(k, clf, np.arange(len(y))) for k, clf in enumerate(make_members(method, sizes, device, **more))]
     members = {member.key: member.clf for member in train_fleet(tasks, X, y, labels, **options)}
@@ -244,6 +248,8 @@ def largest_error(method, sizes, device, options):
         state = members[k].module_.state_dict()
         for name, tensor in clf.fit(X, y, subjects=labels).module_.state_dict().items():
             error = max(error, (tensor.double() - state[name].double()).abs().max().item())
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.allow_tf32 = True
     return error
 
 

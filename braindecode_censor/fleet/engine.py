@@ -1,9 +1,10 @@
-"""Training a list of estimators as fleets: one group after another, refilled as members finish."""
+"""Training a list of estimators as fleets: many at a time, the next ones joining as members finish."""
 
 import time
 
 from braindecode_censor._check import check_size
 from braindecode_censor.fleet.checkpoint import Checkpoint
+from braindecode_censor.fleet.epoch import train_epoch
 from braindecode_censor.fleet.group import Group, Resident
 from braindecode_censor.fleet.member import Member
 from braindecode_censor.fleet.packing import fitting_size
@@ -54,45 +55,45 @@ def train_fleet(tasks, X, y, subjects, *, group_size=None, folder=None, every=60
     subjects = check_labels("subjects", subjects, len(signals), "pass one label per trial.")
     if group_size is not None:
         check_size("group_size", group_size)
-    groups = {}
+    fleets = {}
     for key, clf, seen in tasks:
         member = Member(key, clf, seen, signals.shape[1:], y, subjects)
-        groups.setdefault(member.signature(), []).append(member)
-    residents = {}
-    for signature, members in groups.items():
-        resident = _resident(residents, members[0].clf, signals)
-        yield from _train_group(members, resident, group_size, Checkpoint(folder, signature), every, options)
+        fleets.setdefault(member.encoder_signature, []).append(member)
+    for members in fleets.values():
+        resident = Resident(members[0].clf, signals)
+        yield from _train(members, resident, group_size, folder, every, options)
 
 
-def _resident(known, clf, signals):
-    """The trials as this estimator wants them; groups mostly want the same."""
-    dtype = next(clf.module_.parameters()).dtype
-    key = clf.standardize, clf.device, dtype, clf.module_.kernel_length
-    if key not in known:
-        known.clear()  # one copy on the device is enough
-        known[key] = Resident(clf, signals)
-    return known[key]
-
-
-def _train_group(members, resident, group_size, checkpoint, every, options):
-    waiting = sorted(zip(members, checkpoint.read(members)), key=lambda pair: pair[1] is None)
-    size = group_size or fitting_size(members[0], resident)
-    group, saved = None, time.monotonic()
-    while waiting or len(group):
-        joining, waiting = (
-            waiting[: size - (len(group) if group else 0)],
-            waiting[size - (len(group) if group else 0) :],
-        )
-        newcomers, states = [member for member, _ in joining], [state for _, state in joining]
-        if group is None:
-            group = Group(newcomers, resident, states, **options)
-        else:
-            group.add(newcomers, states)
-        finished = group.train_epoch()
-        for member, state in zip(finished, group.release(finished)):
-            member.finish(state)
-            yield member
-        if len(group) and time.monotonic() - saved >= every:
-            checkpoint.write(group)
+def _train(members, resident, size, folder, every, options):
+    """Train members with one kind of encoder, at most `size` at a time."""
+    checkpoints = {member.signature: Checkpoint(folder, member.signature) for member in members}
+    by_signature = {signature: [m for m in members if m.signature == signature] for signature in checkpoints}
+    size = size or fitting_size([alike[0] for alike in by_signature.values()], resident)
+    waiting = []  # those who had begun first, then by their graphs, so that few graphs are under way at a time
+    for signature, alike in by_signature.items():
+        waiting += zip(alike, checkpoints[signature].read(alike))
+    waiting.sort(key=lambda pair: pair[1] is None)
+    groups, saved = {}, time.monotonic()
+    while waiting or groups:
+        room = size - sum(map(len, groups.values()))
+        joining, waiting = waiting[:room], waiting[room:]
+        for signature in dict.fromkeys(member.signature for member, _ in joining):
+            newcomers, states = zip(*(pair for pair in joining if pair[0].signature == signature))
+            if signature in groups:
+                groups[signature].add(list(newcomers), states)
+            else:
+                groups[signature] = Group(list(newcomers), resident, states, **options)
+        finished = train_epoch(list(groups.values()))
+        for signature, group in list(groups.items()):
+            leaving = [member for member in finished if member.signature == signature]
+            for member, state in zip(leaving, group.release(leaving) if leaving else ()):
+                member.finish(state)
+                yield member
+            if not len(group):
+                del groups[signature]
+                if not any(member.signature == signature for member, _ in waiting):
+                    checkpoints[signature].remove()
+        if time.monotonic() - saved >= every:
+            for signature, group in groups.items():
+                checkpoints[signature].write(group)
             saved = time.monotonic()
-    checkpoint.remove()

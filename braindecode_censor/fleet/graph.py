@@ -12,38 +12,93 @@ from torch.nn import functional as F
 from braindecode_censor.fleet.masks import GivenMask, decide_places
 from braindecode_censor.fleet.stack import Layout, adam_step
 
-__all__ = ["Graph", "StepData"]
+__all__ = ["Graph", "Part", "take_step"]
 
 
-class StepData(NamedTuple):
-    """What one step of some members needs beside their state; all with the members along the first axis.
+class Part(NamedTuple):
+    """One group's part in a step; all tensors with its members along the first axis.
 
     Parameters
     ----------
-    x : Tensor of shape (n_members, n, n_chans, n_times)
-        Batches.
-    moments : Tensor of shape (n_members, n, K, 1 + K)
-        Lag moments of the same trials.
+    graph : Graph
+        The group's graph.
+    state : dict of str to Tensor
+        Stacked, changed in place.
     y, s : Tensor of shape (n_members, n)
-        Classes and subjects.
+        Classes and subjects of the batches.
     class_weight : Tensor of shape (n_members, n_classes)
         Weights of the task loss.
-    masks : dict of str to Tensor
-        Dropout masks by the name of their buffer.
     noise : Tensor of shape (n_members, ...) or None
         Random numbers of the penalty.
     coefficients : Tensor of shape (n_members, n_coefficients)
         From :meth:`~braindecode_censor.fleet.member.Member.advance`.
     """
 
-    x: Tensor
-    moments: Tensor
+    graph: "Graph"
+    state: dict
     y: Tensor
     s: Tensor
     class_weight: Tensor
-    masks: dict
     noise: Tensor | None
     coefficients: Tensor
+
+
+def take_step(parts, x, moments, masks, compiled=True):
+    """Take one step of critics, encoders and classifiers, critics first.
+
+    The encoders of all groups run as one, for they are alike; penalties, critics and optimisers run group by group.
+
+    Parameters
+    ----------
+    parts : list of Part
+        The groups, with batches of one size.
+    x : Tensor of shape (n_members, n, n_chans, n_times)
+        Batches of all members, in the order of the parts.
+    moments : Tensor of shape (n_members, n, K, 1 + K)
+        Lag moments of the same trials.
+    masks : dict of str to Tensor
+        Dropout masks by the name of their buffer.
+    compiled : bool
+        Whether to use the compiled parts, where there are any.
+
+    Returns
+    -------
+    z : tuple of Tensor of shape (n_members, n, n_features)
+        Latent codes of each part.
+    numbers : list of Tensor of shape (3, n_members)
+        Task loss, penalty and critic's loss of each member of each part; NaN where there is none.
+    """
+    lead, sizes = parts[0].graph, [len(part.y) for part in parts]
+    encode, adam = (lead.compiled_encode, lead.compiled_adam) if compiled else (lead.encode, adam_step)
+    theta = _join([part.state["theta"] for part in parts]).detach().requires_grad_()
+    buffers = [_part(part.state, "buffer.") for part in parts]
+    buffers = {name: _join([one[name] for one in buffers]) for name in buffers[0]}
+    y, class_weight = _join([part.y for part in parts]), _join([part.class_weight for part in parts])
+    lead.encoder.train()
+    z, loss, buffers = encode(theta, buffers, x, moments, y, class_weight, masks)
+    codes, losses = z.detach().split(sizes), loss.detach().split(sizes)
+    pushes, numbers = [], []
+    for part, code, own_loss in zip(parts, codes, losses):
+        nothing = torch.full_like(own_loss, math.nan)
+        push, values, critic = (
+            part.graph.push(part, code) if part.graph.penalty is not None else (None, nothing, nothing)
+        )
+        pushes.append(torch.zeros_like(code) if push is None else push)
+        numbers.append(torch.stack([own_loss, values, critic]).detach())
+    outputs, cotangents = [loss], [torch.ones_like(loss)]
+    if any(part.graph.penalty is not None for part in parts):
+        outputs.append(z)
+        cotangents.append(_join(pushes))
+    gradients = torch.autograd.grad(outputs, theta, cotangents)[0].split(sizes)
+    updated = {name: tensor.split(sizes) for name, tensor in buffers.items()}
+    for k, (part, gradient) in enumerate(zip(parts, gradients)):
+        options, state = part.graph.options, part.state
+        moments_of_gradient = state["first"], state["second"]
+        with torch.no_grad():
+            steps = part.coefficients.T[:3]
+            adam(state["theta"], gradient, *moments_of_gradient, steps, options["betas"], options["eps"])
+        state.update({f"buffer.{name}": tensors[k] for name, tensors in updated.items()})
+    return codes, numbers
 
 
 class Graph:
@@ -104,51 +159,7 @@ class Graph:
             state |= {f"control.{name}": b.clone() for name, b in member.censor.penalty.named_buffers()}
         return state
 
-    def step(self, state, data, compiled=True):
-        """Take one step of critic, encoder and classifier, critic first.
-
-        Parameters
-        ----------
-        state : dict of str to Tensor
-            Stacked, changed in place.
-        data : StepData
-            The members' batches.
-        compiled : bool
-            Whether to use the compiled parts, where there are any.
-
-        Returns
-        -------
-        z : Tensor of shape (n_members, n, n_features)
-            Latent codes.
-        numbers : Tensor of shape (3, n_members)
-            Task loss, penalty and critic's loss of each member; NaN where there is none.
-        """
-        encode, adam = (self.compiled_encode, self.compiled_adam) if compiled else (self.encode, adam_step)
-        theta = state["theta"].detach().requires_grad_()
-        self.encoder.train()
-        z, loss, buffers = encode(theta, _part(state, "buffer."), data)
-        outputs, cotangents = [loss], [torch.ones_like(loss)]
-        values = critic_losses = torch.full_like(loss, math.nan)
-        if self.penalty is not None:
-            push, values, critic_losses = self._push(state, z.detach(), data)
-            outputs.append(z)
-            cotangents.append(push)
-        (gradient,) = torch.autograd.grad(outputs, theta, cotangents)
-        coefficients, options = data.coefficients.T, self.options
-        with torch.no_grad():
-            adam(
-                state["theta"],
-                gradient,
-                state["first"],
-                state["second"],
-                coefficients[:3],
-                options["betas"],
-                options["eps"],
-            )
-        state.update({f"buffer.{name}": tensor for name, tensor in buffers.items()})
-        return z.detach(), torch.stack([loss, values, critic_losses]).detach()
-
-    def encode(self, theta, buffers, data):
+    def encode(self, theta, buffers, x, moments, y, class_weight, masks):
         """Run the encoders in training mode.
 
         Parameters
@@ -157,8 +168,10 @@ class Graph:
             Parameters.
         buffers : dict of str to Tensor
             Batch statistics; not changed.
-        data : StepData
-            Batches.
+        x, moments, y, class_weight : Tensor
+            As in :func:`take_step` and :class:`Part`.
+        masks : dict of str to Tensor
+            Dropout masks by the name of their buffer.
 
         Returns
         -------
@@ -169,7 +182,7 @@ class Graph:
         buffers : dict of str to Tensor
             Updated batch statistics.
         """
-        inputs = data.x, data.moments, data.y, data.class_weight, data.masks
+        inputs = x, moments, y, class_weight, masks
         if self.vectorise:
             return vmap(self._encode_one)(self.layout.unpack(theta), buffers, *inputs)
         # unbind, not indexing: its backward pass is one stack, not one zero matrix per member
@@ -188,8 +201,24 @@ class Graph:
         loss = -(F.log_softmax(logits, -1).gather(1, y.unsqueeze(1)).squeeze(1) * weight).sum() / weight.sum()
         return z, loss, buffers
 
-    def _push(self, state, z, data):
-        """Train the critics, then return the gradient of the penalty in z times λ, and what there is to log."""
+    def push(self, part, z):
+        """Train the critics, then ask what the penalty does to z.
+
+        Parameters
+        ----------
+        part : Part
+            The group's; the critics in its state are changed.
+        z : Tensor of shape (n_members, n, n_features)
+            Latent codes, detached.
+
+        Returns
+        -------
+        push : Tensor of shape (n_members, n, n_features)
+            Gradient of the penalty in z times λ.
+        values, critic_losses : Tensor of shape (n_members,)
+            What there is to log.
+        """
+        state, data = part.state, part
         phi, control = state["phi"], _part(state, "control.")
         losses = z.new_full((len(z),), math.nan)
         noise_axis = None if data.noise is None else 0
@@ -212,7 +241,7 @@ class Graph:
                     options["eps"],
                 )
         state.update({f"control.{name}": tensor for name, tensor in control.items()})
-        leaf = z.requires_grad_()
+        leaf = z.clone().requires_grad_()
         values = vmap(self._penalty_value, in_dims=(0, 0, 0, 0, 0, noise_axis))(
             self.critic_layout.unpack(phi), control, leaf, data.s, data.y, data.noise
         )
@@ -337,6 +366,10 @@ def make_template(clf):
     plain = head.forward
     head.forward = lambda h: (h.flatten(1), plain(h))
     return module, {f"{name}.mask": (shapes[name], part.p) for name, part in dropouts.items() if part.p}
+
+
+def _join(tensors):
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
 
 
 def _part(state, prefix):

@@ -1,16 +1,14 @@
-"""Members that train side by side: an epoch of all of them, their best weights, and who comes and goes."""
+"""Members of one graph, side by side: their state, their batches, their best weights, and who comes and goes."""
 
-import time
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from braindecode_censor.fleet.graph import Graph, StepData
-from braindecode_censor.fleet.masks import drawn_masks, hashed_masks
-from braindecode_censor.fleet.monitor import Monitor
+from braindecode_censor.fleet.graph import Graph, Part
 from braindecode_censor.fleet.stack import put_rows, take_rows
 
-__all__ = ["Group", "Resident"]
+__all__ = ["Group", "Launch", "Resident"]
 
 
 class Resident:
@@ -28,6 +26,33 @@ class Resident:
         # One copy serves all members, so it is worth its place even where a single estimator would not keep one.
         self.x = clf._to_tensor(signals).to(clf.device)
         self.moments = clf.module_.lag_moments(self.x)
+
+
+class Launch(NamedTuple):
+    """One step of some members of a group, on the device.
+
+    Parameters
+    ----------
+    members : ndarray of int
+        Who takes it.
+    rows : Tensor of shape (n,) or None
+        The same on the device; None is everybody.
+    positions : Tensor of shape (n, n_trials)
+        Their batches.
+    counts : Tensor of shape (n,)
+        Number of each member's step.
+    coefficients : Tensor of shape (n, n_coefficients)
+        See :class:`~braindecode_censor.fleet.graph.Part`.
+    noise : Tensor of shape (n, ...) or None
+        Random numbers of the penalty.
+    """
+
+    members: np.ndarray
+    rows: torch.Tensor | None
+    positions: torch.Tensor
+    counts: torch.Tensor
+    coefficients: torch.Tensor
+    noise: torch.Tensor | None
 
 
 class Group:
@@ -107,28 +132,14 @@ class Group:
             row[: len(found)] = found
         self.valid = torch.as_tensor(valid, **place)
 
-    def train_epoch(self):
-        """Train every member for one epoch, validate, and keep what is best.
+    def plan_epoch(self):
+        """Draw everybody's batches; members whose batches are equally large take their step together.
 
         Returns
         -------
-        finished : list of Member
-            Those that have nothing left to do; still in the group.
+        launches : list of Launch
+            One or more for each step.
         """
-        began = time.perf_counter()
-        launches = self._plan_epoch()
-        monitor = Monitor(len(self.members))
-        for launch in launches:
-            monitor.add(launch[0], *self._launch(*launch))
-        logged = monitor.report(self.graph, self.state)
-        self._close_epoch(logged, self._validate())
-        seconds = (time.perf_counter() - began) / len(self.members)
-        for member in self.members:
-            member.seconds += seconds
-        return [member for member in self.members if member.is_finished()]
-
-    def _plan_epoch(self):
-        """Draw everybody's batches; members whose batches are equally large take their step together."""
         drawn = [member.draw_batches(drops_out=not self.hashed) for member in self.members]
         steps = [member.advance(len(batches)) for member, batches in zip(self.members, drawn)]
         plans = []
@@ -158,49 +169,56 @@ class Group:
             on_device, positions, counts = next(whole), next(whole), next(whole)
             everyone = len(rows) == len(self.members)
             coefficients, noise = next(real), None if noise is None else next(real)
-            launches.append((rows, None if everyone else on_device, positions, counts, coefficients, noise))
+            rows_on_device = None if everyone else on_device
+            launches.append(Launch(rows, rows_on_device, positions, counts, coefficients, noise))
         return launches
 
-    def _launch(self, members, rows, positions, counts, coefficients, noise):
-        n = positions.shape[1]
-        data = StepData(
-            x=self.resident.x[positions],
-            moments=self.resident.moments[positions],
+    def part(self, launch):
+        """Return what a step needs of this group.
+
+        Parameters
+        ----------
+        launch : Launch
+            From :meth:`plan_epoch`.
+
+        Returns
+        -------
+        part : Part
+            With copies of the rows, or the whole state where everybody takes the step.
+        """
+        rows, positions = launch.rows, launch.positions
+        return Part(
+            graph=self.graph,
+            state=dict(take_rows(self.state, rows)),
             y=_pick(self.y, rows).gather(1, positions),
             s=_pick(self.s, rows).gather(1, positions),
             class_weight=_pick(self.class_weight, rows),
-            masks=self._masks(members, rows, counts, n),
-            noise=noise,
-            coefficients=coefficients,
+            noise=launch.noise,
+            coefficients=launch.coefficients,
         )
-        part = dict(take_rows(self.state, rows))
-        z, numbers = self.graph.step(part, data, compiled=rows is None)
-        put_rows(self.state, rows, part)
-        return numbers, z, data.s, data.y
 
-    def _masks(self, members, rows, counts, n):
-        masks, dtype = {}, self.resident.x.dtype
-        for layer, (name, (shape, p)) in enumerate(self.graph.masks.items()):
-            if self.hashed:
-                decide = self.graph.compiled_decide if rows is None else None
-                seeds = _pick(self.seeds, rows)
-                masks[name] = hashed_masks(seeds, counts, layer, (n, *shape), p, dtype, decide)
-            else:
-                generators = [self.members[i].generator for i in members]
-                masks[name] = drawn_masks(generators, (n, *shape), p, dtype).to(self.resident.x.device)
-        return masks
+    def put_back(self, launch, part):
+        """Write the state of a part back after its step.
 
-    def _validate(self):
-        for member in self.members:
-            member.draw_validation(drops_out=not self.hashed)
-        chunks = [
-            self.graph.evaluate(self.state, self.resident.x[part])
-            for part in self.valid.split(max(64, self.members[0].clf.batch_size), 1)
-            if part.numel()
-        ]
-        return torch.cat(chunks, 1).cpu() if chunks else [None] * len(self.members)
+        Parameters
+        ----------
+        launch : Launch
+            What the part was made for.
+        part : Part
+            From :meth:`part`.
+        """
+        put_rows(self.state, launch.rows, part.state)
 
-    def _close_epoch(self, logged, logits):
+    def close_epoch(self, logged, logits):
+        """Write the epoch into the histories, and keep the weights of those who are better than ever.
+
+        Parameters
+        ----------
+        logged : list of dict
+            Each member's numbers.
+        logits : sequence of Tensor of shape (n_valid, n_outputs), or of None
+            Each member's scores of its validation trials, which may be followed by others.
+        """
         improved = []
         for i, (member, numbers) in enumerate(zip(self.members, logged)):
             scores = None if logits[i] is None else logits[i, : sum(map(len, member.valid))]

@@ -18,6 +18,8 @@ __all__ = ["Member"]
 # Arguments that act on one member only; all others decide about the graph.
 _OWN = {"weight", "lr", "warmup", "critic_lr", "random_state", "max_epochs", "patience", "valid_subject"}
 _OWN |= {"roster", "verbose"}
+# Arguments that decide what the encoder computes, beside those of the module and of the signals.
+_ENCODER = {"fast", "standardize", "batch_norm_momentum", "device", "cropped"}
 
 
 class Member:
@@ -42,6 +44,8 @@ class Member:
         One row per epoch, as the estimator's history has it.
     error : str or None
         Why the training failed.
+    signature, encoder_signature : str
+        Equal for members that share a graph; equal for members whose encoders may run as one.
     """
 
     def __init__(self, key, clf, seen, shape, y, subjects):
@@ -70,6 +74,7 @@ class Member:
         with torch.random.fork_rng(devices=[]):  # looking must not use up the numbers of the first epoch
             self.valid = [x.numpy() for x, _ in self._valid]
         self.censor = self._make_censor(people)
+        self.signature, self.encoder_signature = self._sign()
 
     def _make_censor(self, people):
         """Build penalty and critic as the callback would when it sees the first batch."""
@@ -86,22 +91,21 @@ class Member:
         """Epochs behind it."""
         return len(self.history)
 
-    def signature(self):
-        """Return all that must be equal for members to share a graph.
-
-        Returns
-        -------
-        signature : str
-            Equal for members of one group.
-        """
+    def _sign(self):
+        """All that must be equal for members to share a graph, and all of it that concerns the encoder."""
         params = {k: v for k, v in self.clf.get_params(deep=False).items() if k not in _OWN}
+        encoder = {k: v for k, v in params.items() if k.startswith("module") or k in _ENCODER}
         sizes = {name: tuple(p.shape) for name, p in self.clf.module_.named_parameters()}
+        shape = self.clf.module_.n_chans, self.clf.module_.n_times
+        encoder = repr((sorted(encoder.items(), key=str), list(sizes.items()), shape))
         penalty = None
         if self.censor is not None:
             sizes |= {f"critic.{name}": tuple(p.shape) for name, p in self.censor.penalty.named_parameters()}
             penalty = self.censor.penalty, self.censor.penalty.n_subjects, self.censor.critic_steps
         dtype = next(self.clf.module_.parameters()).dtype
-        return repr((type(self.clf).__name__, sorted(params.items(), key=str), sizes, dtype, penalty))
+        kind = type(self.clf).__name__
+        signature = repr((kind, sorted(params.items(), key=str), sizes, dtype, penalty))
+        return signature, repr((kind, encoder, dtype))
 
     @contextmanager
     def _own_numbers(self):

@@ -6,7 +6,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from braindecode_censor.fleet.graph import Graph, StepData
+from braindecode_censor.fleet.graph import Graph, Part, take_step
 
 __all__ = ["fitting_size", "step_bytes"]
 
@@ -16,13 +16,13 @@ _ENOUGH = {"cpu": 8, "cuda": 256}
 _SHARE = {"cpu": 0.5, "cuda": 0.8}  # of the free memory
 
 
-def fitting_size(member, resident):
+def fitting_size(members, resident):
     """Return how many members to train side by side.
 
     Parameters
     ----------
-    member : Member
-        Any member of the group.
+    members : list of Member
+        One of each group.
     resident : Resident
         The trials, on the device already.
 
@@ -36,7 +36,8 @@ def fitting_size(member, resident):
         free = torch.cuda.mem_get_info(resident.x.device)[0]
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    fits = int(_SHARE.get(kind, 0.5) * free // step_bytes(member, resident))
+    largest = max(step_bytes(member, resident) for member in members)
+    fits = int(_SHARE.get(kind, 0.5) * free // largest)
     return max(1, min(fits, _ENOUGH.get(kind, 64)))
 
 
@@ -67,17 +68,17 @@ def step_bytes(member, resident):
     positions = torch.arange(n, device=resident.x.device).unsqueeze(0)
     n_classes = len(member.clf.classes_)
     with _Counter() as counter:
-        data = StepData(
-            x=resident.x[positions],
-            moments=resident.moments[positions],
+        part = Part(
+            graph=graph,
+            state=state,
             y=labels % n_classes,
             s=labels % 2,
             class_weight=resident.x.new_ones(1, n_classes),
-            masks={name: resident.x.new_ones(1, n, *shape) for name, (shape, _) in graph.masks.items()},
             noise=None if shape is None else resident.x.new_ones(1, *shape),
             coefficients=resident.x.new_ones(1, 4 + 3 * member.clf.critic_steps),
         )
-        graph.step(state, data)
+        masks = {name: resident.x.new_ones(1, n, *shape) for name, (shape, _) in graph.masks.items()}
+        take_step([part], resident.x[positions], resident.moments[positions], masks)
     return counter.total + 2 * sum(tensor.nbytes for tensor in state.values())
 
 

@@ -7,7 +7,9 @@ from fleet.test_equal_to_alone import CASE_IDS, CASES, three
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.fleet import Member
+from braindecode_censor.fleet.epoch import step_groups, train_epoch
 from braindecode_censor.fleet.group import Group, Resident
+from braindecode_censor.fleet.monitor import Monitor
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -35,13 +37,14 @@ def test_no_step_waits_for_the_device(method, mode):
         Member(*task, X.shape[1:], y, subjects) for task in folds(subjects, settings, CensoredEEGClassifier)
     ]
     group = Group(members, Resident(members[0].clf, X))
-    group.train_epoch()  # the first may set up libraries
-    launches = group._plan_epoch()
+    train_epoch([group])  # the first may set up libraries
+    launches = group.plan_epoch()
     assert len(launches) > 2
+    monitors = [Monitor(len(group))]
     torch.cuda.set_sync_debug_mode("error")
     try:
         for launch in launches:
-            group._launch(*launch)
+            step_groups([group], [(0, launch)], monitors)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 

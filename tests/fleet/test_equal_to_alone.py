@@ -123,15 +123,25 @@ def test_a_member_does_not_depend_on_who_else_is_there():
         assert_equal({0: whole[0]}, [first[0]], 1e-9)
 
 
-def test_different_graphs_are_grouped_apart():
+def test_different_encoders_are_trained_apart():
     X, y, subjects = data()
-    settings = [
-        {"penalty": "mmd", "weight": 0.1},
-        {"penalty": None},
-        {"penalty": "mmd", "censoring": "conditional", "weight": 0.1},
-        {"penalty": "mmd", "weight": 0.3, "module__F1": 3},
-    ]
+    settings = [{"penalty": "mmd", "weight": 0.3, "module__F1": f1} for f1 in (2, 3)]
     assert_equal(train_together(X, y, subjects, settings), train_alone(X, y, subjects, settings), 1e-9)
+
+
+@pytest.mark.parametrize("vectorise", [False, True], ids=["loop", "vmap"])
+def test_all_methods_side_by_side(vectorise):
+    """Encoders run as one, penalties group by group; batches of other sizes, and people who join later."""
+    X, y, subjects = ragged()
+    settings = [
+        {"penalty": method, "censoring": mode, "weight": 0.1, "random_state": k, "max_epochs": 2 + k % 3}
+        for k, (method, mode) in enumerate(CASES)
+    ]
+    everybody = np.arange(len(y))
+    alone = [make(**setting).fit(X, y, subjects=subjects) for setting in settings]
+    tasks = [(k, make(**setting), everybody) for k, setting in enumerate(settings)]
+    together = train_fleet(tasks, X, y, subjects, vectorise=vectorise, group_size=12)
+    assert_equal({member.key: member.clf for member in together}, alone, 1e-9)
 
 
 def test_a_loss_that_is_never_finite_is_reported_and_hurts_nobody_else():

@@ -10,8 +10,10 @@ from torch import nn
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.fleet import Member
+from braindecode_censor.fleet.epoch import step_groups
 from braindecode_censor.fleet.group import Group, Resident
 from braindecode_censor.fleet.masks import drawn_masks, hashed_masks
+from braindecode_censor.fleet.monitor import Monitor
 from braindecode_censor.fleet.packing import fitting_size, step_bytes
 from braindecode_censor.fleet.stack import Layout, adam_coefficients, adam_step
 
@@ -102,16 +104,16 @@ def test_the_bound_on_memory_holds_and_grows_with_the_batch():
     assert small > 3 * batch
     member.clf.batch_size *= 2
     assert small + 3 * batch < step_bytes(member, resident) < 2.5 * small
-    assert fitting_size(member, resident) >= 1
+    assert fitting_size([member], resident) >= 1
 
 
 def test_fewer_members_where_memory_is_short(monkeypatch):
     one = group(1)
     need = step_bytes(one.members[0], one.resident)
     monkeypatch.setattr("os.sysconf", lambda name: 1 if name == "SC_PAGE_SIZE" else int(need * 2 * 3.5))
-    assert fitting_size(one.members[0], one.resident) == 3
+    assert fitting_size(one.members, one.resident) == 3
     monkeypatch.setattr("os.sysconf", lambda name: 1)
-    assert fitting_size(one.members[0], one.resident) == 1
+    assert fitting_size(one.members, one.resident) == 1
 
 
 def test_compiled_equals_eager():
@@ -127,7 +129,7 @@ def test_compiled_equals_eager():
 def test_no_step_waits_for_the_host(monkeypatch):
     """Between planning and the end of an epoch nothing is read back: on a GPU each read would stop the queue."""
     one = group(2, vectorise=True, masks="hashed")
-    launches = one._plan_epoch()
+    launches, monitors = one.plan_epoch(), [Monitor(len(one))]
 
     def refuse(*args, **kwargs):
         raise AssertionError("a tensor was read on the host")
@@ -135,7 +137,7 @@ def test_no_step_waits_for_the_host(monkeypatch):
     for name in ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__"):
         monkeypatch.setattr(torch.Tensor, name, refuse)
     for launch in launches:
-        one._launch(*launch)
+        step_groups([one], [(0, launch)], monitors)
 
 
 def test_the_optimiser_of_the_fleet_is_the_estimators():
