@@ -307,12 +307,14 @@ def run_tables(args, sizes, options):
     for method in args.methods:
         data = noise(**sizes, steps=STEPS[args.device])
         contest = Contest(make_members(method, sizes, args.device), *data, options)
-        error = largest_error(method, sizes, args.device, options)
-        row(method or "none", contest.measure(args.repeats), f"{error:.0e}")
+        times = contest.measure(args.repeats)
+        row(method or "none", times, f"{largest_error(method, sizes, args.device, options):.0e}")
         if args.device != "cpu":
             print(f"memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
             torch.cuda.reset_peak_memory_stats()
-    for name, values in GROWTH[args.device].items() if args.growth else ():
+    for name, values in GROWTH[args.device].items():
+        if name not in args.growth:
+            continue
         for method in args.grown:
             heading(f"{name} ({method or 'none'})")
             for value in values:
@@ -360,7 +362,9 @@ def main():
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--methods", nargs="*", default=[m or "none" for m in METHODS])
     parser.add_argument("--grown", nargs="*", default=["none"], help="methods of the growth tables")
-    parser.add_argument("--no-growth", dest="growth", action="store_false")
+    parser.add_argument(
+        "--growth", nargs="*", choices=GROWTH["cpu"], default=list(GROWTH["cpu"]), help="what grows"
+    )
     parser.add_argument("--members", type=int, help="members of the group")
     parser.add_argument(
         "--vectorise", choices=["yes", "no"], help="vmap over the encoders or not; the device decides"

@@ -84,7 +84,7 @@ def run(seed, mode, method, epochs):
     Returns
     -------
     row : dict
-        Leakage and balanced accuracy.
+        Leakage, balanced accuracy and, in complementary mode, leakage of the half that is to tell the subject.
     """
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -95,13 +95,14 @@ def run(seed, mode, method, epochs):
     clf = CensoredEEGClassifier(
         censoring=mode, max_epochs=epochs, random_state=seed, **TRAINING, **options
     ).fit(*data["train"])
-    report = clf.leakage(*data["probe"], n_boot=1)
     part, view = MODES[mode]
-    excess = report.loc[(report.part == part) & (report["view"] == view), "excess"].mean()
+    report = clf.leakage(*data["probe"], n_boot=1)
+    excess = report[report["view"] == view].groupby("part")["excess"].mean()  # over the two probes
     x, y, subjects = data["test"]
     guess = clf.predict(x)
     scores = [balanced_accuracy_score(y[subjects == s], guess[subjects == s]) for s in np.unique(subjects)]
-    return {"seed": seed, "mode": mode, "method": method, "leakage": excess, "accuracy": np.mean(scores)}
+    row = {"seed": seed, "mode": mode, "method": method, "leakage": excess[part], "accuracy": np.mean(scores)}
+    return {**row, "second_half": excess.get("second half", np.nan)}
 
 
 def interval(values):
@@ -153,6 +154,25 @@ def table(rows):
     return "\n".join(lines)
 
 
+def second_half(rows):
+    """Say what complementary censoring does to the half of the code that is to tell the subject.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        From :func:`run`.
+
+    Returns
+    -------
+    text : str
+        Leakage without censoring, and each method's change.
+    """
+    rows = rows[rows["mode"] == "complementary"]
+    wide = rows.pivot(index="seed", columns="method", values="second_half")
+    changes = [f"{method} {interval(wide[method] - wide['ERM'])[0]}" for method in METHODS]
+    return f"Second half, complementary: {wide['ERM'].mean():.3f} without censoring; " + ", ".join(changes)
+
+
 def verdict(low, high):
     """Say whether accuracy was kept.
 
@@ -198,7 +218,8 @@ def main(arguments=None):
         if arguments.csv:
             pd.DataFrame(rows).to_csv(arguments.csv, index=False)
     print(f"\n{arguments.seeds} seeds, {arguments.epochs} epochs; mean and 95 % interval of the change\n")
-    print(table(pd.DataFrame(rows).query("seed in @seeds")))
+    rows = pd.DataFrame(rows).query("seed in @seeds")
+    print(table(rows), second_half(rows), sep="\n\n")
 
 
 if __name__ == "__main__":

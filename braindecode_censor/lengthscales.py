@@ -180,18 +180,19 @@ class TSNEScale:
     perplexity : float
         Wanted perplexity as a fraction of the n - 1 neighbours. Low values ruin the score estimate.
     n_steps : int
-        Bisection steps. Their number is fixed, so that no value has to be looked at.
+        Steps of the search. Their number is fixed, so that no value has to be looked at.
 
     Notes
     -----
     The paper's appendix calls the kernel valid; it is not positive semi-definite in general (two clusters of
     standard deviation 0.1 and 3 have eigenvalues down to -0.015), so estimators must not rely on it. The
-    tolerance of 1e-5 that the paper quotes is on the entropy in scikit-learn; here the bisection converges.
+    tolerance of 1e-5 that the paper quotes is on the entropy in scikit-learn; here the search converges: Newton's
+    method for the logarithm of :math:`\beta_i`, and a bisection where a step would leave the known interval.
     Where no scale reaches the perplexity (all neighbours equally far, more duplicates than the perplexity),
     :math:`\beta_i` is one over twice the mean squared distance.
     """
 
-    def __init__(self, perplexity=0.95, n_steps=45):
+    def __init__(self, perplexity=0.95, n_steps=20):
         self.perplexity = check_fraction("perplexity", perplexity)
         self.n_steps = check_size("n_steps", n_steps)
 
@@ -256,7 +257,7 @@ class TSNEScale:
         return self._search(d2, neighbours if same is None else neighbours & same)
 
     def _search(self, d2, neighbours):
-        """Bisect log(beta * typical distance), for all rows of d2 (m, n) at once."""
+        """Search log(beta * typical distance), for all rows of d2 (m, n) at once."""
         n_neighbours = neighbours.sum(-1)
         count = n_neighbours.clamp_min(1).to(d2.dtype)
         # min before max: with three points or fewer the bounds cross, and the upper one must win
@@ -267,19 +268,30 @@ class TSNEScale:
         gap = torch.where(neighbours, d2 - nearest, torch.zeros_like(d2))
         typical = (gap.sum(-1) / count).clamp_min(1e-30)
 
+        gap = gap / typical[:, None]
+        present = neighbours.to(d2.dtype)
+
         def entropy(exponent):
-            beta = exponent.exp() / typical
-            p = torch.exp(-beta[:, None] * gap) * neighbours
+            """Entropy, and minus its derivative in the exponent."""
+            energy = gap * exponent.exp()[:, None]
+            p = torch.exp(-energy) * present
             total = p.sum(-1).clamp_min(1e-30)
-            return total.log() + beta * (p * gap).sum(-1) / total
+            weighted = p * energy
+            mean = weighted.sum(-1) / total
+            return total.log() + mean, (weighted * energy).sum(-1) / total - mean.square()
 
         low, high = torch.full_like(count, -25.0), torch.full_like(count, 25.0)
-        attainable = entropy(high) <= wanted
+        attainable = entropy(high)[0] <= wanted
+        exponent = torch.zeros_like(count)
         for _ in range(self.n_steps):
-            middle = (low + high) / 2
-            too_wide = entropy(middle) > wanted
-            low, high = torch.where(too_wide, middle, low), torch.where(too_wide, high, middle)
-        beta = ((low + high) / 2).exp() / typical
+            found, slope = entropy(exponent)
+            too_wide = found > wanted
+            low, high = torch.where(too_wide, exponent, low), torch.where(too_wide, high, exponent)
+            step = exponent + (found - wanted) / slope.clamp_min(1e-30)
+            # with a margin: at the root, rounding decides on which side of it a step ends
+            inside = (step > low - 1e-3) & (step < high + 1e-3)
+            exponent = torch.where(inside, step, (low + high) / 2)
+        beta = exponent.exp() / typical
         mean = (torch.where(neighbours, d2, torch.zeros_like(d2)).sum(-1) / count).clamp_min(
             SMALLEST_SCALE**2
         )

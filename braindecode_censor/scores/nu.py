@@ -33,7 +33,8 @@ class NuMethod(ScoreEstimator):
     Notes
     -----
     Function values are iterated directly, because the published form :math:`a_t\hat\zeta+Kc_t` subtracts two
-    numbers that grow with :math:`T^2`; the coefficients c for new points come along for free.
+    numbers that grow with :math:`T^2`; the coefficients :math:`a_t, c_t`, which only new points need, are iterated
+    when these come.
 
     References
     ----------
@@ -56,16 +57,26 @@ class NuMethod(ScoreEstimator):
         return momentum, step
 
     def _solve(self):
-        first = (4 * self.nu + 2) / (4 * self.nu + 1)
-        g_before, g = torch.zeros_like(self._h), -first * self._h
-        a_before, a = 0.0, -first
-        c_before = c = torch.zeros_like(self._h)
+        *_, self._in_sample = self._iterates()
+
+    def _iterates(self):
+        """Yield g_1 to g_T; in few operations, for there can be a hundred steps in every training step."""
+        before, g = torch.zeros_like(self._h), -self._first_step() * self._h
+        yield g
         for t in range(2, self.n_steps + 1):
+            u, w = self._coefficients(t)
+            residual = torch.addcdiv(self._h, self._apply(g), self._n)
+            before, g = g, torch.add(g, g - before, alpha=u).sub(residual, alpha=w)
+            yield g
+
+    def _first_step(self):
+        return (4 * self.nu + 2) / (4 * self.nu + 1)
+
+    def _extend(self, apply, zeta, context):
+        a_before, a = 0.0, -self._first_step()
+        c_before = c = torch.zeros_like(self._h)
+        for t, g in zip(range(2, self.n_steps + 1), self._iterates()):
             u, w = self._coefficients(t)
             c_before, c = c, c + u * (c - c_before) - w / self._n * g
             a_before, a = a, a + u * (a - a_before) - w
-            g_before, g = g, g + u * (g - g_before) - w * (self._h + self._apply(g) / self._n)
-        self._a, self._c, self._in_sample = a, c, g
-
-    def _extend(self, apply, zeta, context):
-        return self._a * zeta + apply(self._c)
+        return a * zeta + apply(c)
