@@ -29,13 +29,21 @@ from braindecode_censor.datasets import SimulatedSubjects
 MODES = {"marginal": ("all", "marginal"), "conditional": ("all", "within class")}
 MODES |= {"complementary": ("first half", "marginal")}
 METHODS = ("adv", "mige", "mmd", "pairmmd", "began")
+# Chosen on seeds 100 to 105 and for this shift. Seeds from 20 on, which the table shows, had no say.
 WEIGHTS = {
-    "marginal": {"adv": 0.03, "mige": 0.003, "mmd": 1.0, "pairmmd": 0.5, "began": 0.1},
-    "conditional": {"adv": 0.03, "mige": 0.001, "mmd": 1.0, "pairmmd": 0.5, "began": 0.1},
-    "complementary": {"adv": 0.02, "mige": 0.003, "mmd": 0.5, "pairmmd": 0.3, "began": 0.1},
+    "marginal": {"adv": 0.03, "mige": 0.003, "mmd": 1.5, "pairmmd": 0.75, "began": 0.2},
+    "conditional": {"adv": 0.03, "mige": 0.001, "mmd": 1.5, "pairmmd": 0.75, "began": 0.2},
+    "complementary": {"adv": 0.02, "mige": 0.003, "mmd": 0.5, "pairmmd": 0.3, "began": 0.2},
 }
 # A critic must learn as fast as the encoder. MIGE runs calibrated, else it scales the code instead of censoring it.
-OPTIONS = {"adv": {"critic_lr": 1e-2}, "mige": {"callbacks__censor__calibrate": True}}
+# With a weight that rises over ten epochs, the kernels and BEGAN clear as much and disturb the task less.
+OPTIONS = {
+    "adv": {"critic_lr": 1e-2},
+    "mige": {"callbacks__censor__calibrate": True},
+    "mmd": {"warmup": 10},
+    "pairmmd": {"warmup": 10},
+    "began": {"warmup": 10, "critic_lr": 1e-2},
+}
 # The shared responses and the background's power differ twice as much as by default; what moves the class-locked
 # responses themselves (orientation, rotation, latency) differs less than half as much.
 EFFECTS = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 12.0}
