@@ -15,11 +15,15 @@ errors without.
     python benchmarks/fleet.py                                  # one row per method, then the growth tables
     python benchmarks/fleet.py --device cuda --compile          # the GPU's sizes
     python benchmarks/fleet.py --quick                          # the quick preset on simulated subjects
+    python benchmarks/fleet.py --wall                           # its search by the clock, on all cores of the machine
 """
 
 import argparse
+import os
 import platform
 import statistics
+import tempfile
+import time
 import warnings
 from datetime import date
 
@@ -30,11 +34,13 @@ from stopwatch import Stopwatch, now
 
 from braindecode_censor import Censor, CensoredEEGClassifier
 from braindecode_censor.autotransfer.grid import PRESETS, get_preset
-from braindecode_censor.autotransfer.work import Recording, make_estimator
+from braindecode_censor.autotransfer.memory import Memory
+from braindecode_censor.autotransfer.work import Backend, Job, Recording, make_estimator
 from braindecode_censor.datasets import default_paradigm, get_dataset
 from braindecode_censor.fleet import Member, train_fleet
 from braindecode_censor.fleet.epoch import train_epoch
 from braindecode_censor.fleet.group import Group, Resident
+from braindecode_censor.trials import zscore
 
 METHODS = (None, "mmd", "adv", "mige", "began")
 SIZES = {
@@ -354,6 +360,59 @@ def run_quick(args, options):
     row("all", totals)
 
 
+def run_wall(args):
+    """Print how long the quick preset's search takes by the clock: stock trainings one after another, and ours.
+
+    A stock training may use all cores, through torch's threads; the fleet has one process on each. Both train the
+    same settings for the same number of epochs, method by method in turn. Starting the processes is not counted.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Command line.
+    """
+    cores = os.cpu_count()
+    dataset = get_dataset("simulated")
+    recording = Recording(dataset, default_paradigm(dataset))
+    training = {**PRESETS["quick"][1], "max_epochs": args.epochs, "patience": None}
+    backend = Backend(jobs=cores, engine="fleet")
+    test, grid = recording.roster[0], get_preset("quick").grid
+    print(
+        f"simulated subjects: {recording.X.shape}, {args.epochs} epochs, {cores} cores, seconds by the clock"
+    )
+    print("\n| method | trainings | stock s | fleet s | stock/fleet |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        memory = Memory(folder)
+        warm_up = [Job(setting, seed=-1, test_subject=test) for setting in grid[:4]]
+        backend.run(warm_up, recording, {**training, "max_epochs": 1}, memory)
+        totals = np.zeros(2)
+        for method in dict.fromkeys(setting.method for setting in grid):
+            jobs = [Job(setting, seed=0, test_subject=test) for setting in grid if setting.method == method]
+            began = time.perf_counter()
+            backend.run(jobs, recording, training, memory)
+            fleet = time.perf_counter() - began
+            torch.set_num_threads(cores)
+            stock = sum(_train_stock(job, recording, training) for job in jobs)
+            totals += stock, fleet
+            print(f"| {method} | {len(jobs)} | {stock:.1f} | {fleet:.1f} | {stock / fleet:.1f} |", flush=True)
+    print(f"| all | {len(grid)} | {totals[0]:.1f} | {totals[1]:.1f} | {totals[0] / totals[1]:.1f} |")
+
+
+def _train_stock(job, recording, training):
+    """Seconds that Braindecode's classifier takes for the epochs of a job."""
+    seen = recording.subjects != job.test_subject
+    clf = make_estimator(job.setting, job.seed, training, recording.roster)
+    codes, subjects = recording.y[seen], recording.subjects[seen]
+    clf.classes_inferred_ = np.unique(codes)
+    clf._split(codes, subjects)
+    train, _ = clf.split_
+    X = zscore(recording.X[seen][train].astype(np.float32))
+    net = stock_net(clf, subjects[train]).set_params(max_epochs=training["max_epochs"])
+    began = time.perf_counter()
+    net.fit(X, codes[train])
+    return time.perf_counter() - began
+
+
 def main():
     """Run from the shell."""
     parser = argparse.ArgumentParser(
@@ -371,6 +430,8 @@ def main():
     )
     parser.add_argument("--compile", action="store_true", help="torch.compile encoders and optimiser")
     parser.add_argument("--quick", action="store_true", help="the quick preset")
+    parser.add_argument("--wall", action="store_true", help="the quick preset's search by the clock")
+    parser.add_argument("--epochs", type=int, default=10, help="epochs of --wall")
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
     args.methods, args.grown = (
@@ -382,8 +443,13 @@ def main():
     sizes = {**SIZES[args.device], **({"members": args.members} if args.members else {})}
     options = {"compile": args.compile, "vectorise": {"yes": True, "no": False}.get(args.vectorise)}
     machine = torch.cuda.get_device_name() if args.device == "cuda" else f"{platform.machine()}, one thread"
-    print(f"{date.today()}, torch {torch.__version__}, {machine}, {'' if args.quick else sizes}")
-    run_quick(args, options) if args.quick else run_tables(args, sizes, options)
+    print(f"{date.today()}, torch {torch.__version__}, {machine}, {'' if args.quick or args.wall else sizes}")
+    if args.wall:
+        run_wall(args)
+    elif args.quick:
+        run_quick(args, options)
+    else:
+        run_tables(args, sizes, options)
 
 
 if __name__ == "__main__":

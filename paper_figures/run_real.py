@@ -1,4 +1,4 @@
-"""AutoTransfer on real recordings of public origin: the whole method, all five estimators, several seeds.
+r"""AutoTransfer on real recordings of public origin: the whole method, all five estimators, several seeds.
 
 Needs folders of ``subject_XX.npz`` (see ``docs/datasets.md``) under ``--data``; none of them is a recording of the
 paper, they stand in for its EEG and EMG tasks. The preset is made to be affordable on a laptop: the paper's protocol
@@ -8,6 +8,8 @@ rate of 4e-3 instead of 500 with 1e-3, SSVEP at 64 Hz, the first 1.75 s of each 
     python paper_figures/run_real.py --data DIR --out results/real --jobs 2          # all, 3 seeds
     python paper_figures/run_real.py --data DIR --out results/real --recording erp   # one of them
     python paper_figures/run_real.py --data DIR --out results/real --dry-run         # how long it would take
+    python paper_figures/run_real.py --data DIR --out results/long --recording emg \
+        --training max_epochs=60 patience=20 lr=0.01 batch_size=32                   # a longer training
 
 Interrupt and start again at will: finished trainings are kept. The last lines are the tables of
 ``docs/real_recordings.md``.
@@ -40,7 +42,7 @@ COLUMNS = {
 }
 
 
-def make_experiment(name, data, out, seeds, jobs):
+def make_experiment(name, data, out, seeds, jobs, **training):
     """Return the experiment on one recording.
 
     Parameters
@@ -51,6 +53,8 @@ def make_experiment(name, data, out, seeds, jobs):
         Folder of recordings, folder for results.
     seeds, jobs : int
         Number of seeds, and trainings at a time.
+    **training
+        Arguments of the estimator, instead of those in ``TRAINING``.
 
     Returns
     -------
@@ -63,7 +67,7 @@ def make_experiment(name, data, out, seeds, jobs):
         dataset,
         out=out / name,
         preset="quick",
-        training=TRAINING,
+        training={**TRAINING, **training},
         paradigm=default_paradigm(dataset, **cut),
         top=TOP,
         seeds=seeds,
@@ -107,10 +111,13 @@ def main():
     parser.add_argument("--recording", choices=RECORDINGS, action="append", help="which; all if not given")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of the cross-validation")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
+    parser.add_argument("--training", nargs="*", default=[], metavar="NAME=NUMBER", help="how to train")
     parser.add_argument("--dry-run", action="store_true", help="only say how long it would take")
     args = parser.parse_args()
+    pairs = (pair.partition("=") for pair in args.training)
+    training = {name: float(value) if "." in value else int(value) for name, _, value in pairs}
     for name in args.recording or RECORDINGS:
-        experiment = make_experiment(name, args.data, args.out, args.seeds, args.jobs)
+        experiment = make_experiment(name, args.data, args.out, args.seeds, args.jobs, **training)
         if args.dry_run:
             print(f"{name}: {experiment.plan()['text']}\n", flush=True)
             continue

@@ -124,7 +124,7 @@ class Backend:
         Address of the Dask scheduler.
     engine : {"sequential", "fleet"}
         One training after another (in every process), or all of one graph at once, see
-        :func:`~braindecode_censor.fleet.train_fleet`. A fleet is one process with `jobs` threads.
+        :func:`~braindecode_censor.fleet.train_fleet`. On a CPU, `jobs` processes train a fleet each.
     """
 
     jobs: int = 1
@@ -140,7 +140,7 @@ class Backend:
             raise ValueError("backend='dask' needs scheduler='tcp://host:port' of a running Dask cluster.")
         check_choice("engine", self.engine, ["sequential", "fleet"])
         if self.engine == "fleet" and self.name == "dask":
-            raise ValueError("engine='fleet' trains in one process: use it with backend='local'.")
+            raise ValueError("engine='fleet' trains on this machine: use it with backend='local'.")
 
     def run(self, jobs, recording, training, memory, progress=None, trials=None):
         """Do the trainings that are not done yet, each written down as soon as it is finished.
@@ -179,7 +179,10 @@ class Backend:
         trials = trials or {}
         tasks = [(key, clf, seen, trials.get(mine[0])) for key, (clf, seen, mine) in waiting.items()]
         for key, done in self._train_all(tasks, recording, memory):
-            record = done.record if "pruned" in done.record else memory.write(key, done)
+            if isinstance(done, dict):  # written by the process that trained it
+                record = done
+            else:
+                record = done.record if "pruned" in done.record else memory.write(key, done)
             for job in waiting[key][2]:
                 records[job] = record
                 progress and progress(job, record)
@@ -187,13 +190,10 @@ class Backend:
 
     def _train_all(self, tasks, recording, memory):
         data = (recording.X, recording.y, recording.subjects)
-        if self.engine == "fleet":
-            from braindecode_censor.fleet.trainings import train_all
-
-            tasks = [
-                (key, clf, np.flatnonzero(seen)) for key, clf, seen, _ in tasks
-            ]  # Optuna cannot cut these short
-            yield from train_all(tasks, *data, folder=memory.folder / "fleet", threads=self.jobs)
+        if self.engine == "fleet":  # Optuna cannot cut these short
+            yield from self._fleets(
+                [(key, clf, np.flatnonzero(seen)) for key, clf, seen, _ in tasks], data, memory
+            )
             return
         if self.name == "local" and (self.jobs == 1 or len(tasks) < 2):
             for task in tasks:
@@ -215,6 +215,23 @@ class Backend:
                         f"the Dask cluster at {self.scheduler} lost its workers {PATIENCE} times in a row without "
                         "finishing a training: look at their logs (memory?), then `autotransfer resume`."
                     ) from error
+
+    def _fleets(self, tasks, data, memory):
+        from braindecode_censor.fleet.packing import share_out
+        from braindecode_censor.fleet.trainings import train_all, train_and_write
+
+        folder = memory.folder / "fleet"
+        shares = share_out(tasks, self.jobs)
+        if len(shares) < 2:
+            yield from train_all(tasks, *data, folder=folder, threads=self.jobs)
+            return
+        with self._context():
+            pool = joblib.Parallel(n_jobs=self.jobs, return_as="generator_unordered", batch_size=1)
+            for finished in pool(
+                joblib.delayed(train_and_write)(share, *data, memory=memory, folder=folder)
+                for share in shares
+            ):
+                yield from finished
 
     def _pool(self, tasks, data):
         with self._context():

@@ -13,7 +13,7 @@ from braindecode_censor.modules import resolve_module
 from braindecode_censor.protocol import inverse_sqrt
 from braindecode_censor.trials import TrialLoader, Trials
 
-__all__ = ["Member"]
+__all__ = ["Member", "graph_key"]
 
 # Arguments that act on one member only; all others decide about the graph.
 _OWN = {"weight", "lr", "warmup", "critic_lr", "random_state", "max_epochs", "patience", "valid_subject"}
@@ -93,7 +93,7 @@ class Member:
 
     def _sign(self):
         """All that must be equal for members to share a graph, and all of it that concerns the encoder."""
-        params = {k: v for k, v in self.clf.get_params(deep=False).items() if k not in _OWN}
+        params = _shared_params(self.clf)
         encoder = {k: v for k, v in params.items() if k.startswith("module") or k in _ENCODER}
         sizes = {name: tuple(p.shape) for name, p in self.clf.module_.named_parameters()}
         shape = self.clf.module_.n_chans, self.clf.module_.n_times
@@ -282,6 +282,26 @@ class Member:
             "The validation loss was never finite: lower weight or lr, or raise warmup. "
             f"Last training loss: {self.history[-1].get('train_loss')}."
         )
+
+
+def graph_key(clf):
+    """Return what an estimator's arguments say about its graph.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Any.
+
+    Returns
+    -------
+    key : str
+        Equal for estimators that share a graph.
+    """
+    return repr(sorted(_shared_params(clf).items(), key=str))
+
+
+def _shared_params(clf):
+    return {k: v for k, v in clf.get_params(deep=False).items() if k not in _OWN}
 
 
 def check_estimator(clf):

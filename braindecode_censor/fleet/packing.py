@@ -7,8 +7,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from braindecode_censor.fleet.graph import Graph, Part, take_step
+from braindecode_censor.fleet.member import graph_key
 
-__all__ = ["fitting_size", "step_bytes"]
+__all__ = ["fitting_size", "share_out", "step_bytes"]
 
 # Beyond these, more members no longer make a step cheaper per member (see docs/fleet.md); on a CPU they only
 # leave the cache.
@@ -39,6 +40,35 @@ def fitting_size(members, resident):
     largest = max(step_bytes(member, resident) for member in members)
     fits = int(_SHARE.get(kind, 0.5) * free // largest)
     return max(1, min(fits, _ENOUGH.get(kind, 64)))
+
+
+def share_out(tasks, jobs):
+    """Share trainings out among processes.
+
+    Parameters
+    ----------
+    tasks : list of (object, CensoredEEGClassifier, ndarray)
+        What ``train_fleet`` takes.
+    jobs : int
+        Processes.
+
+    Returns
+    -------
+    shares : list of list of tuple
+        Fleets of about eight members. Trainings of one graph stay together, because they are saved together; on
+        a GPU all do, because one process makes better use of it.
+    """
+    if jobs == 1 or any(torch.device(clf.device).type != "cpu" for _, clf, _ in tasks):
+        return [tasks]
+    alike, shares = {}, [[]]
+    for task in tasks:
+        alike.setdefault(graph_key(task[1]), []).append(task)
+    enough = min(_ENOUGH["cpu"], -(-len(tasks) // jobs))
+    for together in alike.values():
+        if len(shares[-1]) >= enough:
+            shares.append([])
+        shares[-1] += together
+    return shares
 
 
 def step_bytes(member, resident):

@@ -7,7 +7,7 @@ import torch
 from braindecode_censor.autotransfer.memory import Training, _describe, pack, versions
 from braindecode_censor.fleet.engine import train_fleet
 
-__all__ = ["train_all"]
+__all__ = ["train_all", "train_and_write"]
 
 
 def train_all(tasks, X, y, subjects, folder=None, threads=1, **options):
@@ -45,6 +45,28 @@ def train_all(tasks, X, y, subjects, folder=None, threads=1, **options):
             yield member.key, Training(b"", {**record, "error": member.error})
         else:
             yield member.key, pack(member.clf, record)
+
+
+def train_and_write(tasks, X, y, subjects, memory, **options):
+    """Train estimators as a fleet and write each down at once: what one of several processes does.
+
+    Parameters
+    ----------
+    tasks : list of (str, CensoredEEGClassifier, ndarray)
+        As for :func:`train_all`.
+    X, y, subjects : ndarray
+        Trials, classes and subjects.
+    memory : Memory
+        Where to.
+    **options
+        Options of :func:`train_all`.
+
+    Returns
+    -------
+    records : list of (str, dict)
+        Keys and records.
+    """
+    return [(key, memory.write(key, done)) for key, done in train_all(tasks, X, y, subjects, **options)]
 
 
 @contextmanager

@@ -57,6 +57,14 @@ def test_the_store_is_the_same(pair):
     assert not (memories[1].folder / "fleet").exists() or not list((memories[1].folder / "fleet").iterdir())
 
 
+def test_two_processes_find_what_one_finds(pair, tmp_path):
+    result = experiment(tmp_path / "out", FULL_GRID, engine="fleet", jobs=2).run()
+    assert sorted(finished(result.out)) == sorted(finished(pair[1].out))
+    assert result.selected == pair[1].selected
+    np.testing.assert_allclose(result.scores["score"], pair[1].scores["score"], atol=1e-6)
+    assert not list((result.out / "trainings" / "fleet").glob("*")), "nothing is left to resume"
+
+
 def test_a_folder_belongs_to_one_engine(pair):
     with pytest.raises(ValueError, match=r"holds another experiment, which differs in engine"):
         experiment(pair[0].out, FULL_GRID, engine="fleet").run()
@@ -65,7 +73,7 @@ def test_a_folder_belongs_to_one_engine(pair):
 def test_wrong_engines_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"engine='parallel'.*sequential"):
         experiment(tmp_path, engine="parallel")
-    with pytest.raises(ValueError, match=r"engine='fleet' trains in one process"):
+    with pytest.raises(ValueError, match=r"engine='fleet' trains on this machine"):
         experiment(tmp_path, engine="fleet", backend="dask", scheduler="tcp://127.0.0.1:9")
 
 

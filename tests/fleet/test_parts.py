@@ -14,7 +14,7 @@ from braindecode_censor.fleet.epoch import step_groups
 from braindecode_censor.fleet.group import Group, Resident
 from braindecode_censor.fleet.masks import drawn_masks, hashed_masks
 from braindecode_censor.fleet.monitor import Monitor
-from braindecode_censor.fleet.packing import fitting_size, step_bytes
+from braindecode_censor.fleet.packing import fitting_size, share_out, step_bytes
 from braindecode_censor.fleet.stack import Layout, adam_coefficients, adam_step
 
 
@@ -114,6 +114,20 @@ def test_fewer_members_where_memory_is_short(monkeypatch):
     assert fitting_size(one.members, one.resident) == 3
     monkeypatch.setattr("os.sysconf", lambda name: 1)
     assert fitting_size(one.members, one.resident) == 1
+
+
+def test_shares_keep_trainings_of_one_graph_together():
+    settings = [
+        {"penalty": p, "weight": w, "random_state": k}
+        for p in ("mmd", "adv")
+        for w in (0.1, 1)
+        for k in (0, 1)
+    ]
+    tasks = [(k, make(**setting), np.arange(3)) for k, setting in enumerate(settings)]
+    shares = share_out(tasks, jobs=2)
+    assert [[key for key, *_ in share] for share in shares] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert share_out(tasks, jobs=1) == [tasks]
+    assert share_out([(0, make(device="cuda"), np.arange(3)), *tasks], jobs=2)[1:] == []
 
 
 def test_compiled_equals_eager():
