@@ -37,6 +37,7 @@ COLUMNS = {
     "gain": "gain",
     "interval": "95 % interval",
     "p": "p",
+    "gain_lower_quartile": "gain of lower quartile",
     "seed_spread": "seed spread",
     "distinguishable": "beyond seeds",
 }
@@ -92,10 +93,11 @@ def as_markdown(table):
     table["interval"] = [f"{low:+.3f} to {high:+.3f}" for low, high in zip(table["low"], table["high"])]
     for name in ("mean", "lower_quartile", "worst", "p", "seed_spread"):
         table[name] = table[name].map("{:.3f}".format)
-    table["gain"] = table["gain"].map("{:+.3f}".format)
+    for name in ("gain", "gain_lower_quartile"):
+        table[name] = table[name].map("{:+.3f}".format)
     table["distinguishable"] = table["distinguishable"].map({True: "yes", False: "no"})
     own = table.index == "baseline"
-    table.loc[own, ["setting", "gain", "interval", "p", "distinguishable"]] = ""
+    table.loc[own, [name for name in COLUMNS if name not in ("mean", "lower_quartile", "worst")]] = ""
     rows = [["decoder", *COLUMNS.values()], ["---"] * (len(COLUMNS) + 1)]
     rows += [[name, *map(str, row)] for name, row in zip(table.index, table[list(COLUMNS)].to_numpy())]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -122,7 +124,9 @@ def main():
             print(f"{name}: {experiment.plan()['text']}\n", flush=True)
             continue
         result = experiment.run()
-        print(f"\n### {name}\n\n{as_markdown(result.table)}", flush=True)
+        baseline = result.scores[result.scores["setting"] == "baseline"].groupby("seed")["score"].mean()
+        print(f"\n### {name}\n\n{as_markdown(result.table)}\n")
+        print("Baseline by seed:", ", ".join(f"{score:.3f}" for score in baseline), flush=True)
 
 
 if __name__ == "__main__":
