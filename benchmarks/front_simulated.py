@@ -8,6 +8,7 @@ marginal, within class, or the first half of the code. Accuracy is balanced, on 
 Differences are paired by seed; intervals are 95 % t-intervals over seeds.
 
     python benchmarks/front_simulated.py --csv rows.csv --jobs 4     # resumes when interrupted
+    python benchmarks/front_simulated.py --shuffled --seeds 6        # control: wrong subjects must not help
     python benchmarks/front_simulated.py --seeds 2 --epochs 5
 """
 
@@ -77,7 +78,7 @@ def simulate(seed):
     return {name: (x[part], y[part], subjects[part]) for name, part in parts.items()}
 
 
-def run(seed, mode, method, epochs):
+def run(seed, mode, method, epochs, shuffled=False):
     """Train one net and measure it.
 
     Parameters
@@ -88,6 +89,8 @@ def run(seed, mode, method, epochs):
         Mode, and method or "ERM" for no censoring.
     epochs : int
         Epochs.
+    shuffled : bool
+        Tell the training wrong subjects. Leakage that falls all the same was not found by looking for subjects.
 
     Returns
     -------
@@ -97,12 +100,15 @@ def run(seed, mode, method, epochs):
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     data = simulate(seed)
+    x, y, subjects = data["train"]
+    if shuffled:
+        subjects = np.random.default_rng(seed).permutation(subjects)
     options = {"penalty": None}  # the batches are those of the mode all the same
     if method != "ERM":
         options = {"penalty": method, "weight": WEIGHTS[mode][method], **OPTIONS.get(method, {})}
     clf = CensoredEEGClassifier(
         censoring=mode, max_epochs=epochs, random_state=seed, **TRAINING, **options
-    ).fit(*data["train"])
+    ).fit(x, y, subjects)
     part, view = MODES[mode]
     report = clf.leakage(*data["probe"], n_boot=1)
     excess = report[report["view"] == view].groupby("part")["excess"].mean()  # over the two probes
@@ -212,6 +218,9 @@ def main(arguments=None):
     parser.add_argument("--first", type=int, default=20, help="first seed")
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--csv", type=Path, default=None, help="keep the single results here, and resume")
+    parser.add_argument(
+        "--shuffled", action="store_true", help="control with wrong subjects; a csv of its own"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes, of one thread each")
     arguments = parser.parse_args(arguments)
     seeds = range(arguments.first, arguments.first + arguments.seeds)
@@ -219,7 +228,7 @@ def main(arguments=None):
     rows = pd.read_csv(arguments.csv).to_dict("records") if resumes else []
     done = {(row["seed"], row["mode"], row["method"]) for row in rows}
     tasks = [(seed, mode, method) for seed in seeds for mode in MODES for method in ("ERM", *METHODS)]
-    tasks = [delayed(run)(*task, arguments.epochs) for task in tasks if task not in done]
+    tasks = [delayed(run)(*task, arguments.epochs, arguments.shuffled) for task in tasks if task not in done]
     for row in Parallel(arguments.jobs, return_as="generator_unordered")(tasks):
         rows.append(row)
         print(*row.values(), flush=True)
