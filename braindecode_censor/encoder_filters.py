@@ -109,7 +109,7 @@ def is_eager():
     bool
         True in ordinary eager mode.
     """
-    return not (torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active())
+    return not (torch.compiler.is_compiling() or under_vmap())
 
 
 def under_vmap():

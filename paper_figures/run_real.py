@@ -16,7 +16,10 @@ Interrupt and start again at will: finished trainings are kept. The last lines a
 """
 
 import argparse
+import json
 from pathlib import Path
+
+import numpy as np
 
 from braindecode_censor.autotransfer.experiment import AutoTransfer
 from braindecode_censor.datasets import EpochsFolder, default_paradigm
@@ -103,6 +106,30 @@ def as_markdown(table):
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def describe_trainings(folder):
+    """Say how much was trained, and when trainings were at their best.
+
+    Parameters
+    ----------
+    folder : Path
+        Of an experiment.
+
+    Returns
+    -------
+    text : str
+        One line.
+    """
+    records = [json.loads(path.read_bytes()) for path in (folder / "trainings").glob("*.json")]
+    best = np.array([record["best_epoch"] for record in records if "best_epoch" in record])
+    last = max(record["params"]["max_epochs"] for record in records)
+    minutes = sum(record["seconds"] for record in records) / 60
+    first, end = (best == 1).mean(), (best >= last - 1).mean()
+    return (
+        f"{len(records)} trainings, {minutes:.0f} minutes; lowest validation loss in the first epoch: {first:.0%}, "
+        f"in one of the last two: {end:.0%}"
+    )
+
+
 def main():
     """Run the recordings asked for and print one table each."""
     parser = argparse.ArgumentParser(
@@ -126,7 +153,8 @@ def main():
         result = experiment.run()
         baseline = result.scores[result.scores["setting"] == "baseline"].groupby("seed")["score"].mean()
         print(f"\n### {name}\n\n{as_markdown(result.table)}\n")
-        print("Baseline by seed:", ", ".join(f"{score:.3f}" for score in baseline), flush=True)
+        print("Baseline by seed:", ", ".join(f"{score:.3f}" for score in baseline))
+        print(describe_trainings(args.out / name), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from braindecode_censor.fleet.graph import take_step
 from braindecode_censor.fleet.masks import drawn_masks, hashed_masks
 from braindecode_censor.fleet.monitor import Monitor
+from braindecode_censor.fleet.stack import join_rows
 
 __all__ = ["step_groups", "train_epoch"]
 
@@ -59,7 +60,7 @@ def step_groups(groups, taking, monitors):
     """
     resident = groups[0].resident
     parts = [groups[i].part(launch) for i, launch in taking]
-    positions = _join([launch.positions for _, launch in taking])
+    positions = join_rows([launch.positions for _, launch in taking])
     everybody = len(taking) == len(groups) and all(launch.rows is None for _, launch in taking)
     masks = _masks(groups, taking, positions.shape[1], everybody)
     x, moments = resident.x[positions], resident.moments[positions]
@@ -72,10 +73,10 @@ def step_groups(groups, taking, monitors):
 def _masks(groups, taking, n, everybody):
     lead, dtype, masks = groups[0], groups[0].resident.x.dtype, {}
     if lead.hashed:
-        seeds = _join(
+        seeds = join_rows(
             [groups[i].seeds if launch.rows is None else groups[i].seeds[launch.rows] for i, launch in taking]
         )
-        counts = _join([launch.counts for _, launch in taking])
+        counts = join_rows([launch.counts for _, launch in taking])
     else:
         generators = [groups[i].members[j].generator for i, launch in taking for j in launch.members]
     for layer, (name, (shape, p)) in enumerate(lead.graph.masks.items()):
@@ -95,13 +96,9 @@ def _validate(groups):
     longest = max(group.valid.shape[1] for group in groups)
     if not longest:
         return [[None] * len(group) for group in groups]
-    valid = _join([F.pad(group.valid, (0, longest - group.valid.shape[1])) for group in groups])
+    valid = join_rows([F.pad(group.valid, (0, longest - group.valid.shape[1])) for group in groups])
     names = [name for name in groups[0].state if name == "theta" or name.startswith("buffer.")]
-    state = {name: _join([group.state[name] for group in groups]) for name in names}
+    state = {name: join_rows([group.state[name] for group in groups]) for name in names}
     lead, size = groups[0], max(64, groups[0].members[0].clf.batch_size)
     chunks = [lead.graph.evaluate(state, lead.resident.x[part]) for part in valid.split(size, 1)]
     return torch.cat(chunks, 1).cpu().split([len(group) for group in groups])
-
-
-def _join(tensors):
-    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)

@@ -10,7 +10,7 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as F
 
 from braindecode_censor.fleet.masks import GivenMask, decide_places
-from braindecode_censor.fleet.stack import Layout, adam_step
+from braindecode_censor.fleet.stack import Layout, adam_step, join_rows
 
 __all__ = ["Graph", "Part", "take_step"]
 
@@ -70,10 +70,10 @@ def take_step(parts, x, moments, masks, compiled=True):
     """
     lead, sizes = parts[0].graph, [len(part.y) for part in parts]
     encode, adam = (lead.compiled_encode, lead.compiled_adam) if compiled else (lead.encode, adam_step)
-    theta = _join([part.state["theta"] for part in parts]).detach().requires_grad_()
+    theta = join_rows([part.state["theta"] for part in parts]).detach().requires_grad_()
     buffers = [_part(part.state, "buffer.") for part in parts]
-    buffers = {name: _join([one[name] for one in buffers]) for name in buffers[0]}
-    y, class_weight = _join([part.y for part in parts]), _join([part.class_weight for part in parts])
+    buffers = {name: join_rows([one[name] for one in buffers]) for name in buffers[0]}
+    y, class_weight = join_rows([part.y for part in parts]), join_rows([part.class_weight for part in parts])
     lead.encoder.train()
     z, loss, buffers = encode(theta, buffers, x, moments, y, class_weight, masks)
     codes, losses = z.detach().split(sizes), loss.detach().split(sizes)
@@ -88,7 +88,7 @@ def take_step(parts, x, moments, masks, compiled=True):
     outputs, cotangents = [loss], [torch.ones_like(loss)]
     if any(part.graph.penalty is not None for part in parts):
         outputs.append(z)
-        cotangents.append(_join(pushes))
+        cotangents.append(join_rows(pushes))
     gradients = torch.autograd.grad(outputs, theta, cotangents)[0].split(sizes)
     updated = {name: tensor.split(sizes) for name, tensor in buffers.items()}
     for k, (part, gradient) in enumerate(zip(parts, gradients)):
@@ -366,10 +366,6 @@ def make_template(clf):
     plain = head.forward
     head.forward = lambda h: (h.flatten(1), plain(h))
     return module, {f"{name}.mask": (shapes[name], part.p) for name, part in dropouts.items() if part.p}
-
-
-def _join(tensors):
-    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
 
 
 def _part(state, prefix):

@@ -2,7 +2,7 @@
 
 import torch
 
-__all__ = ["Layout", "adam_coefficients", "adam_step", "put_rows", "take_rows"]
+__all__ = ["Layout", "adam_coefficients", "adam_step", "join_rows", "put_rows", "take_rows"]
 
 
 class Layout:
@@ -100,6 +100,22 @@ def adam_step(theta, gradient, first, second, coefficients, betas, eps):
     second.mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])
     denominator = (second.sqrt() / root).add_(eps)
     theta.mul_(keep).sub_(size * first / denominator)
+
+
+def join_rows(tensors):
+    """Put stacks one below the other.
+
+    Parameters
+    ----------
+    tensors : list of Tensor
+        With members along the first axis.
+
+    Returns
+    -------
+    joined : Tensor
+        The only one itself, where there is one: no copy is made.
+    """
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
 
 
 def take_rows(state, rows):

@@ -88,7 +88,7 @@ def _eigenpairs(matrix):
     """Eigenvalues, ascending, and eigenvectors of a symmetric positive definite matrix."""
     if not matrix.is_cuda:
         return torch.linalg.eigh(matrix)
-    # cuSOLVER has no batched decomposition of symmetric matrices of this size; under vmap eigh takes them one by
-    # one, a hundred times slower than this batched one, which for a positive definite matrix is the same.
+    # torch's eigh takes matrices of this size one by one on a GPU. This decomposition is batched under vmap, and for
+    # a positive definite matrix it is the same.
     vectors, values, _ = torch.linalg.svd(matrix, driver="gesvda")
     return values.flip(-1), vectors.flip(-1)
