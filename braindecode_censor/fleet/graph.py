@@ -10,6 +10,7 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as F
 
 from braindecode_censor.fleet.masks import GivenMask, decide_places
+from braindecode_censor.fleet.recording import Recorder, push_groups
 from braindecode_censor.fleet.stack import Layout, adam_step, join_rows
 
 __all__ = ["Graph", "Part", "take_step"]
@@ -46,7 +47,8 @@ class Part(NamedTuple):
 def take_step(parts, x, moments, masks, compiled=True):
     """Take one step of critics, encoders and classifiers, critics first.
 
-    The encoders of all groups run as one, for they are alike; penalties, critics and optimisers run group by group.
+    The encoders of all groups and their optimisers run as one, for they are alike; penalties and critics run group by
+    group.
 
     Parameters
     ----------
@@ -70,34 +72,40 @@ def take_step(parts, x, moments, masks, compiled=True):
     """
     lead, sizes = parts[0].graph, [len(part.y) for part in parts]
     encode, adam = (lead.compiled_encode, lead.compiled_adam) if compiled else (lead.encode, adam_step)
-    theta = join_rows([part.state["theta"] for part in parts]).detach().requires_grad_()
+    theta, first, second = (
+        join_rows([part.state[k] for part in parts]) for k in ("theta", "first", "second")
+    )
+    theta = theta.detach().requires_grad_()
     buffers = [_part(part.state, "buffer.") for part in parts]
     buffers = {name: join_rows([one[name] for one in buffers]) for name in buffers[0]}
     y, class_weight = join_rows([part.y for part in parts]), join_rows([part.class_weight for part in parts])
     lead.encoder.train()
     z, loss, buffers = encode(theta, buffers, x, moments, y, class_weight, masks)
     codes, losses = z.detach().split(sizes), loss.detach().split(sizes)
-    pushes, numbers = [], []
-    for part, code, own_loss in zip(parts, codes, losses):
-        nothing = torch.full_like(own_loss, math.nan)
-        push, values, critic = (
-            part.graph.push(part, code) if part.graph.penalty is not None else (None, nothing, nothing)
-        )
-        pushes.append(torch.zeros_like(code) if push is None else push)
-        numbers.append(torch.stack([own_loss, values, critic]).detach())
+    censored = [k for k, part in enumerate(parts) if part.graph.penalty is not None]
+    found = push_groups([parts[k] for k in censored], [codes[k] for k in censored], steady=compiled)
+    found = dict(zip(censored, found))
     outputs, cotangents = [loss], [torch.ones_like(loss)]
-    if any(part.graph.penalty is not None for part in parts):
+    if censored:
         outputs.append(z)
+        pushes = [found[k][0] if k in found else torch.zeros_like(code) for k, code in enumerate(codes)]
         cotangents.append(join_rows(pushes))
-    gradients = torch.autograd.grad(outputs, theta, cotangents)[0].split(sizes)
-    updated = {name: tensor.split(sizes) for name, tensor in buffers.items()}
-    for k, (part, gradient) in enumerate(zip(parts, gradients)):
-        options, state = part.graph.options, part.state
-        moments_of_gradient = state["first"], state["second"]
-        with torch.no_grad():
-            steps = part.coefficients.T[:3]
-            adam(state["theta"], gradient, *moments_of_gradient, steps, options["betas"], options["eps"])
-        state.update({f"buffer.{name}": tensors[k] for name, tensors in updated.items()})
+    gradient = torch.autograd.grad(outputs, theta, cotangents)[0]
+    numbers = []
+    for k, own_loss in enumerate(losses):
+        nothing = torch.full_like(own_loss, math.nan)
+        numbers.append(
+            torch.stack([own_loss, *(found[k][1:] if k in found else (nothing, nothing))]).detach()
+        )
+    options, theta = lead.options, theta.detach()
+    with torch.no_grad():
+        steps = join_rows([part.coefficients[:, :3] for part in parts]).T
+        adam(theta, gradient, first, second, steps, options["betas"], options["eps"])
+    updated = {f"buffer.{name}": tensor for name, tensor in buffers.items()}
+    updated |= {"theta": theta, "first": first, "second": second}
+    for name, tensor in updated.items():
+        for part, rows in zip(parts, tensor.split(sizes)):
+            part.state[name] = rows
     return codes, numbers
 
 
@@ -130,6 +138,7 @@ class Graph:
             self.critic_layout = Layout(self.penalty)
             self.critic_steps = censor.critic_steps if censor.optimizer is not None else 0
             self.critic_options = censor.optimizer.defaults if self.critic_steps else None
+            self.recorder = Recorder(self)
         self.compiled_encode, self.compiled_adam, self.compiled_decide = self.encode, adam_step, None
         if compile:
             options = {"backend": compile} if isinstance(compile, str) else {}

@@ -114,7 +114,9 @@ class Group:
         self._tabulate()
 
     def _tabulate(self):
-        """Put what members know of the trials into tables on the device."""
+        """Put what members know of the trials into tables on the device; called whenever members have changed."""
+        if self.graph.penalty is not None:
+            self.graph.recorder.clear()
         place = {"device": self.resident.x.device}
         self.y, self.s = (
             torch.as_tensor(np.stack([getattr(m, name) for m in self.members]), **place)

@@ -94,7 +94,7 @@ class Member:
     def _sign(self):
         """All that must be equal for members to share a graph, and all of it that concerns the encoder."""
         params = _shared_params(self.clf)
-        encoder = {k: v for k, v in params.items() if k.startswith("module") or k in _ENCODER}
+        encoder = {k: v for k, v in params.items() if k.startswith(("module", "optimizer")) or k in _ENCODER}
         sizes = {name: tuple(p.shape) for name, p in self.clf.module_.named_parameters()}
         shape = self.clf.module_.n_chans, self.clf.module_.n_times
         encoder = repr((sorted(encoder.items(), key=str), list(sizes.items()), shape))

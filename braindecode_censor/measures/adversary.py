@@ -53,6 +53,7 @@ class Adversary(Measure):
     """
 
     has_critic = True
+    waits = False
 
     def __init__(
         self,

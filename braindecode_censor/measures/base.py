@@ -36,6 +36,8 @@ class Measure(nn.Module):
     nuisances = ("discrete", "continuous")
     #: Whether the measure trains a network and therefore needs all sizes at construction.
     has_critic = False
+    #: Whether the host looks at values that the measure computes. Not looking lets a fleet on a GPU record its steps.
+    waits = True
 
     def __init__(
         self,

@@ -65,6 +65,7 @@ class BEGAN(Measure):
 
     nuisances = ("discrete",)
     has_critic = True
+    waits = False
 
     def __init__(
         self,

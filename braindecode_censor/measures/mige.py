@@ -92,6 +92,7 @@ class MIGE(Measure):
         self.score = make_score(score, **(score_options or {}), **score_keywords)
         self.subject_weights = check_choice("subject_weights", subject_weights, ("frequency", "uniform"))
         self.calibrate = calibrate
+        self.waits = getattr(self.score, "waits", True)
 
     def censor(self, z, batch):
         """Return the surrogate.

@@ -63,6 +63,8 @@ class MMD(Measure):
     True
     """
 
+    waits = False
+
     def __init__(
         self,
         n_features=None,

@@ -29,6 +29,9 @@ class ScoreEstimator:
     problems of all groups, however many there are.
     """
 
+    #: Whether the host looks at a value on the way.
+    waits = False
+
     def __init__(self, kernel="rbf", lengthscale="median"):
         self.kernel = make_kernel(kernel)
         self.lengthscale = make_lengthscale(lengthscale)

@@ -41,6 +41,8 @@ class SSGE(ScoreEstimator):
     Shi, Sun and Zhu (2018), A spectral approach to gradient estimation for implicit distributions.
     """
 
+    waits = True
+
     def __init__(self, ratio=None, kernel="rbf", lengthscale="median", n_eigen=None):
         super().__init__(kernel, lengthscale)
         if not self.kernel.is_diagonal:

@@ -6,7 +6,7 @@ from fleet.folds import assert_equal, data, folds, train_alone, train_together
 from fleet.test_equal_to_alone import CASE_IDS, CASES, three
 
 from braindecode_censor import CensoredEEGClassifier
-from braindecode_censor.fleet import Member
+from braindecode_censor.fleet import Member, recording
 from braindecode_censor.fleet.epoch import step_groups, train_epoch
 from braindecode_censor.fleet.group import Group, Resident
 from braindecode_censor.fleet.monitor import Monitor
@@ -47,6 +47,26 @@ def test_no_step_waits_for_the_device(method, mode):
             step_groups([group], [(0, launch)], monitors)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("lengthscale", ["median", "tsne"])
+@pytest.mark.parametrize("score", ["ssge", "stein", "tikhonov", "nu"])
+def test_recorded_penalties_are_the_same(score, lengthscale, monkeypatch):
+    """All but the spectral one are recorded; on the second step of a shape, and again when members have left."""
+    X, y, subjects = data()
+    settings = three("mige", "complementary", device="cuda")
+    for setting, epochs in zip(settings, (3, 5, 5)):
+        setting.update(score_estimator=score, lengthscale=lengthscale, max_epochs=epochs)
+    made = []
+    record = recording.Recording.__init__
+    monkeypatch.setattr(
+        recording.Recording, "__init__", lambda *args: made.append(args[2].y.shape) or record(*args)
+    )
+    recorded = train_together(X, y, subjects, settings)
+    assert {shape[0] for shape in made} == (set() if score == "ssge" else {3, 2})
+    monkeypatch.setattr(recording.Recorder, "find", lambda *_: None)
+    plain = train_together(X, y, subjects, settings)
+    assert_equal(recorded, [plain[k] for k in range(3)], 1e-9)
 
 
 @pytest.mark.parametrize("method", [None, "mmd", "adv", "mige", "began"])
