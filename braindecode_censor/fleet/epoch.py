@@ -61,10 +61,11 @@ def step_groups(groups, taking, monitors):
     resident = groups[0].resident
     parts = [groups[i].part(launch) for i, launch in taking]
     positions = join_rows([launch.positions for _, launch in taking])
-    everybody = len(taking) == len(groups) and all(launch.rows is None for _, launch in taking)
+    whole = all(launch.rows is None for _, launch in taking)
+    everybody = whole and len(taking) == len(groups)
     masks = _masks(groups, taking, positions.shape[1], everybody)
     x, moments = resident.x[positions], resident.moments[positions]
-    codes, numbers = take_step(parts, x, moments, masks, compiled=everybody)
+    codes, numbers = take_step(parts, x, moments, masks, compiled=everybody, steady=whole)
     for (i, launch), part, z, found in zip(taking, parts, codes, numbers):
         groups[i].put_back(launch, part)
         monitors[i].add(launch.members, found, z, part.s, part.y)

@@ -44,7 +44,7 @@ class Part(NamedTuple):
     coefficients: Tensor
 
 
-def take_step(parts, x, moments, masks, compiled=True):
+def take_step(parts, x, moments, masks, compiled=True, steady=True):
     """Take one step of critics, encoders and classifiers, critics first.
 
     The encoders of all groups and their optimisers run as one, for they are alike; penalties and critics run group by
@@ -62,6 +62,9 @@ def take_step(parts, x, moments, masks, compiled=True):
         Dropout masks by the name of their buffer.
     compiled : bool
         Whether to use the compiled parts, where there are any.
+    steady : bool
+        Whether steps of these shapes are likely to come again; see
+        :func:`~braindecode_censor.fleet.recording.push_groups`.
 
     Returns
     -------
@@ -83,7 +86,7 @@ def take_step(parts, x, moments, masks, compiled=True):
     z, loss, buffers = encode(theta, buffers, x, moments, y, class_weight, masks)
     codes, losses = z.detach().split(sizes), loss.detach().split(sizes)
     censored = [k for k, part in enumerate(parts) if part.graph.penalty is not None]
-    found = push_groups([parts[k] for k in censored], [codes[k] for k in censored], steady=compiled)
+    found = push_groups([parts[k] for k in censored], [codes[k] for k in censored], steady)
     found = dict(zip(censored, found))
     outputs, cotangents = [loss], [torch.ones_like(loss)]
     if censored:
