@@ -170,7 +170,7 @@ class FastEEGNet(EEGNet):
         h = F.batch_norm(h, running, norm.running_var, norm.weight, norm.bias, True, norm.momentum, norm.eps)
         with torch.no_grad():  # into the buffer only now: the backward pass keeps what batch_norm was given
             norm.num_batches_tracked.add_(1)
-            norm.running_mean.copy_(running + norm.momentum * self._offset(shift, mixing))
+            norm.running_mean.copy_(running.add(self._offset(shift, mixing), alpha=norm.momentum))
         return h
 
     def _offset(self, shift, mixing):
@@ -243,10 +243,65 @@ class MaxNorm(nn.Module):
             Weight within the constraint.
         """
         if is_eager():
-            return weight.renorm(2, 0, self.max_norm)
+            return _Renorm.apply(weight, self.max_norm)
         norm = torch.linalg.vector_norm(weight.flatten(1), dim=1)
         factor = torch.where(norm > self.max_norm, self.max_norm / (norm + 1e-7), 1.0)
         return weight * factor.view(-1, *[1] * (weight.ndim - 1))
+
+
+class _Renorm(torch.autograd.Function):
+    """``torch.renorm`` along the first axis with a backward pass of few operations, or none within the constraint."""
+
+    @staticmethod
+    def forward(ctx, weight, max_norm):
+        """Shrink the rows that are too long.
+
+        Parameters
+        ----------
+        ctx : context
+            Keeps what the backward pass needs.
+        weight : Tensor of shape (n_rows, ...)
+            Free parameter.
+        max_norm : float
+            Largest norm a row may have.
+
+        Returns
+        -------
+        Tensor of shape (n_rows, ...)
+            Weight within the constraint.
+        """
+        ctx.save_for_backward(weight)
+        ctx.max_norm = max_norm
+        return weight.renorm(2, 0, max_norm)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        """Gradient in the free parameter.
+
+        Parameters
+        ----------
+        ctx : context
+            As left by ``forward``.
+        grad : Tensor of shape (n_rows, ...)
+            Gradient in the constrained weight.
+
+        Returns
+        -------
+        tuple of Tensor and None
+            One for each argument of ``forward``.
+        """
+        (weight,) = ctx.saved_tensors
+        rows, flat = weight.flatten(1), grad.flatten(1)
+        norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+        shrunk = norm > ctx.max_norm
+        if not weight.is_cuda and not shrunk.any():  # looking is free where nothing runs ahead
+            return grad, None
+        # of w m / (|w| + 1e-7), which is what torch computes
+        length = norm + 1e-7
+        along = (flat * rows).sum(1, keepdim=True) / (length * norm)
+        inside = torch.where(shrunk, ctx.max_norm / length * (flat - along * rows), flat)
+        return inside.view_as(grad), None
 
 
 def _activate(layer, h):
@@ -271,7 +326,10 @@ def _update_running(norm, mean, unbiased_var):
     """Update the running statistics as ``nn.BatchNorm2d`` does; without momentum, a plain average."""
     norm.num_batches_tracked.add_(1)
     rate = norm.momentum
-    if rate is None:
-        rate = norm.num_batches_tracked.to(norm.running_mean.dtype).reciprocal()
-    norm.running_mean.mul_(1 - rate).add_(rate * mean)
-    norm.running_var.mul_(1 - rate).add_(rate * unbiased_var)
+    if rate is not None:
+        keep = 1 - rate
+    else:
+        share = norm.num_batches_tracked.to(norm.running_mean.dtype).reciprocal()
+        mean, unbiased_var, keep, rate = share * mean, share * unbiased_var, 1 - share, 1
+    norm.running_mean.mul_(keep).add_(mean, alpha=rate)
+    norm.running_var.mul_(keep).add_(unbiased_var, alpha=rate)
