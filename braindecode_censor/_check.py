@@ -33,7 +33,7 @@ def check_choice(argument, value, choices):
     return value
 
 
-def check_positive(argument, value):
+def check_positive(argument, value, or_zero=False):
     """Return `value` as float, raising unless it is a positive finite number.
 
     Parameters
@@ -42,14 +42,17 @@ def check_positive(argument, value):
         Name of the argument, for the message.
     value : float
         What the user passed.
+    or_zero : bool
+        Whether zero will do.
 
     Returns
     -------
     value : float
         The same value.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < float("inf"):
-        raise ValueError(f"{argument}={value!r} must be a positive number.")
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not (0 < value < float("inf") or (or_zero and value == 0)):
+        raise ValueError(f"{argument}={value!r} must be a positive number{' or zero' if or_zero else ''}.")
     return float(value)
 
 

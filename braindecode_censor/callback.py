@@ -49,7 +49,7 @@ class Censor(Callback):
         Seed of the critic and of random pairs. Their generator is the callback's own: the net draws the same
         numbers as without the callback.
     **options
-        Further options of the penalty: score, reg, lengthscale, pairs, fraction, size, ...
+        Further options of the penalty: reveal, score, reg, lengthscale, pairs, fraction, size, ...
 
     Attributes
     ----------
@@ -286,8 +286,7 @@ class Censor(Callback):
             self.hook_ = None
 
     def _check_parameters(self, net):
-        if self.weight != 0:
-            check_positive("weight", self.weight)
+        check_positive("weight", self.weight, or_zero=True)
         check_size("warmup", self.warmup, minimum=0)
         check_size("critic_steps", self.critic_steps)
         check_positive("critic_lr", self.critic_lr)

@@ -7,7 +7,7 @@ import warnings
 import torch
 from torch import nn
 
-from braindecode_censor._check import check_choice, check_size, is_traced
+from braindecode_censor._check import check_choice, check_positive, check_size, is_traced
 from braindecode_censor.measures import MEASURES, Measure
 from braindecode_censor.modes import MODES
 from braindecode_censor.weights import Batch
@@ -41,21 +41,24 @@ class Penalty(nn.Module):
         Number of classes, for the conditional mode; counted in each batch when omitted.
     nuisance : {"discrete", "continuous"}
         Kind of s.
+    reveal : float
+        Weight of the revealing half in complementary mode, beside that of the censored one.
     """
 
-    def __init__(self, measures, mode, n_subjects=None, n_classes=None, nuisance="discrete"):
+    def __init__(self, measures, mode, n_subjects=None, n_classes=None, nuisance="discrete", reveal=1.0):
         super().__init__()
         self.measures = nn.ModuleList(measures)
         self.mode = mode
         self.n_subjects, self.n_classes = n_subjects, n_classes
         self.nuisance = nuisance
+        self.reveal = check_positive("reveal", reveal, or_zero=True)
         self._has_warned = False
         # Looking at values waits for the device, so on a GPU only the first batch is looked at.
         self._has_looked = False
 
     def extra_repr(self):
         """Return what the module prints inside its parentheses."""
-        return f"mode={self.mode!r}"
+        return f"mode={self.mode!r}, reveal={self.reveal!r}"
 
     @property
     def has_critic(self):
@@ -90,7 +93,7 @@ class Penalty(nn.Module):
             batch = batch if shape is None else batch._replace(noise=torch.rand(shape, device=z.device))
         self._warn_if_degenerate(z, batch)
         self._has_looked = self._has_looked or not is_traced(z, s, y)
-        return self._fold(lambda measure, direction: getattr(measure, direction), z, batch)
+        return self._fold(self._push, z, batch)
 
     def critic_loss(self, z, s, y=None):
         """Return the loss of the critics' own training; zero without a critic.
@@ -170,6 +173,12 @@ class Penalty(nn.Module):
 
     def _terms(self, z):
         return MODES[self.mode].terms(z.shape[1])
+
+    def _push(self, measure, direction):
+        """What the encoder is to minimise of a measure: a function of z and the batch."""
+        if direction == "censor" or self.reveal == 1:
+            return getattr(measure, direction)
+        return lambda z, batch: self.reveal * measure.reveal(z, batch)
 
     def _fold(self, method, z, batch):
         """Add up a method of the measures over the mode's terms."""
@@ -266,6 +275,7 @@ def make_penalty(
     n_subjects=None,
     n_classes=None,
     nuisance="discrete",
+    reveal=1.0,
     **options,
 ):
     """Make a censoring penalty.
@@ -287,6 +297,9 @@ def make_penalty(
         Number of classes, for the conditional mode; likewise.
     nuisance : {"discrete", "continuous"}
         Whether s holds labels or real values (age, fatigue, ...). "mmd", "mige" and "adv" can do both.
+    reveal : float
+        In complementary mode, the weight of the half that is to reveal s, beside that of the censored one. The
+        paper has 1; with 0 the second half is free.
     **options
         Options of the measure, such as `reduction`, `min_trials`, `lengthscale`, `score`, `reg`, `pairs`,
         `fraction`, `size`, `gamma`, `beta`, `hidden`.
@@ -318,7 +331,7 @@ def make_penalty(
         MODES[mode].terms(n_features)  # raises for an odd width in complementary mode
         sizes["n_features"] = n_features // n_terms
     measures = _make_measures(method, mode, nuisance, sizes, options, n_terms)
-    return Penalty(measures, mode, sizes["n_subjects"], sizes["n_classes"], nuisance)
+    return Penalty(measures, mode, sizes["n_subjects"], sizes["n_classes"], nuisance, reveal)
 
 
 def _make_measures(method, mode, nuisance, sizes, options, n_terms):

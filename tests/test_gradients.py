@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import IDS, MODES, PENALTIES, make_batch, make_penalty
+from cases import IDS, METHODS, MODES, PENALTIES, make_batch, make_penalty
 
 from braindecode_censor import make_score
 
@@ -52,6 +52,23 @@ def test_encoder_never_trains_the_critic_nor_the_critic_the_encoder(method, mode
     else:
         assert float(loss) == 0
         assert penalty.critic_parameters() == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_reveal_weighs_the_second_half_only(method):
+    z, s, y = make_batch("balanced")
+    z.requires_grad_()
+    gradients, losses = [], []
+    for reveal in (1.0, 0.25, 0.0):
+        penalty = make_penalty(method, "complementary", reveal=reveal)
+        gradients.append(torch.autograd.grad(penalty(z, s, y), z)[0])
+        losses.append(penalty.critic_loss(z.detach(), s, y))
+    half = z.shape[1] // 2
+    assert gradients[0][:, half:].abs().max() > 0
+    for factor, gradient in zip((0.25, 0.0), gradients[1:]):
+        torch.testing.assert_close(gradient[:, :half], gradients[0][:, :half])
+        torch.testing.assert_close(gradient[:, half:], factor * gradients[0][:, half:])
+    assert losses[0] == losses[1] == losses[2]  # the critics learn all the same
 
 
 @pytest.mark.parametrize("mode", MODES)
