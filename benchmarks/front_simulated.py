@@ -30,12 +30,14 @@ from braindecode_censor.datasets import SimulatedSubjects
 MODES = {"marginal": ("all", "marginal"), "conditional": ("all", "within class")}
 MODES |= {"complementary": ("first half", "marginal")}
 METHODS = ("adv", "mige", "mmd", "pairmmd", "began")
-# Chosen on seeds 100 to 105 and for this shift. Seeds from 20 on, which the table shows, had no say.
+# Chosen on seeds 100 to 105 and for this shift. Seeds from 40 on, which the table shows, had no say.
 WEIGHTS = {
-    "marginal": {"adv": 0.03, "mige": 0.003, "mmd": 1.5, "pairmmd": 0.75, "began": 0.2},
-    "conditional": {"adv": 0.03, "mige": 0.001, "mmd": 1.5, "pairmmd": 0.75, "began": 0.2},
-    "complementary": {"adv": 0.02, "mige": 0.003, "mmd": 0.5, "pairmmd": 0.3, "began": 0.2},
+    "marginal": {"adv": 0.03, "mige": 0.001, "mmd": 1.5, "pairmmd": 0.75, "began": 0.2},
+    "conditional": {"adv": 0.03, "mige": 0.001, "mmd": 1.0, "pairmmd": 0.5, "began": 0.2},
+    "complementary": {"adv": 0.02, "mige": 0.003, "mmd": 0.7, "pairmmd": 0.4, "began": 0.2},
 }
+# Revealing with the full weight of the paper costs accuracy; BEGAN does not reveal much in so few steps anyway.
+REVEAL = {"adv": 0.3, "mige": 0.3, "mmd": 0.3, "pairmmd": 0.3, "began": 1.0}
 # A critic must learn as fast as the encoder. MIGE runs calibrated, else it scales the code instead of censoring it.
 # With a weight that rises over ten epochs, the kernels and BEGAN clear as much and disturb the task less.
 OPTIONS = {
@@ -106,6 +108,7 @@ def run(seed, mode, method, epochs, shuffled=False):
     options = {"penalty": None}  # the batches are those of the mode all the same
     if method != "ERM":
         options = {"penalty": method, "weight": WEIGHTS[mode][method], **OPTIONS.get(method, {})}
+        options["callbacks__censor__reveal"] = REVEAL[method]
     clf = CensoredEEGClassifier(
         censoring=mode, max_epochs=epochs, random_state=seed, **TRAINING, **options
     ).fit(x, y, subjects)
@@ -215,7 +218,7 @@ def main(arguments=None):
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--first", type=int, default=20, help="first seed")
+    parser.add_argument("--first", type=int, default=40, help="first seed")
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--csv", type=Path, default=None, help="keep the single results here, and resume")
     parser.add_argument(
