@@ -64,10 +64,28 @@ class CensoringStep:
         self.penalty = penalty
         self.critic_steps = critic_steps
         self.generator = torch.Generator().manual_seed(random_state)
-        parameters = penalty.critic_parameters()
-        # Fused: a critic has many small tensors, and stepping them one by one costs as much as its gradient.
-        self.optimizer = torch.optim.Adam(parameters, lr=critic_lr, fused=True) if parameters else None
         self.noise = None
+        self.optimizer = None
+        parameters = penalty.critic_parameters()
+        if parameters:
+            # One vector: a critic has many small tensors, and stepping each costs as much as its gradient.
+            vector = nn.Parameter(torch.cat([p.detach().flatten() for p in parameters]))
+            self.optimizer = torch.optim.Adam([vector], lr=critic_lr, fused=True)
+            self._tie()
+
+    def _tie(self):
+        """Make the critic's parameters and their gradients views of the vector that is optimised."""
+        (vector,) = self.optimizer.param_groups[0]["params"]
+        vector.grad = torch.zeros_like(vector)
+        parameters = self.penalty.critic_parameters()
+        sizes = [p.numel() for p in parameters]
+        for p, value, gradient in zip(parameters, vector.detach().split(sizes), vector.grad.split(sizes)):
+            p.data, p.grad = value.view_as(p), gradient.view_as(p)
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        if self.optimizer is not None:  # a copy or a pickle holds the parameters apart
+            self._tie()
 
     def __call__(self, z, s, y, needs_gradient=True):
         """Take the step.
@@ -88,21 +106,21 @@ class CensoringStep:
         numbers : Tensor of shape (2,)
             The penalty and the critic's loss.
         """
-        critic_loss = self._train_critic(z, s, y)
+        batch = self.penalty.make_batch(z, s, y)
+        critic_loss = self._train_critic(z, batch)
         self.noise = self.penalty.draw_noise(self.generator)
         leaf = z.detach().requires_grad_(needs_gradient)
         with torch.set_grad_enabled(needs_gradient):
-            value = self.penalty(leaf, s, y, noise=self.noise)
+            value = self.penalty(leaf, batch, noise=self.noise)
         gradient = torch.autograd.grad(value, leaf)[0] if needs_gradient else None
         return gradient, torch.stack([value.detach(), critic_loss])
 
-    def _train_critic(self, z, s, y):
-        loss = z.new_full((), math.nan)
+    def _train_critic(self, z, batch):
         if self.optimizer is None:
-            return loss
+            return z.new_full((), math.nan)
         for _ in range(self.critic_steps):
-            loss = self.penalty.critic_loss(z, s, y)
-            self.optimizer.zero_grad()
+            self.optimizer.zero_grad(set_to_none=False)
+            loss = self.penalty.critic_loss(z, batch)
             loss.backward()
             self.optimizer.step()
         return loss.detach()

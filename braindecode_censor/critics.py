@@ -56,12 +56,12 @@ class LabelledMLP(nn.Module):
             offset = offset.detach() if frozen else offset
             h = h.unsqueeze(-2) + offset if label is None else h + offset[label]
         for layer in rest:
-            # ELU, because a narrow bottleneck of rectifiers dies
-            h = _linear(layer, F.elu(h), frozen)
+            # ELU, because a narrow bottleneck of rectifiers dies; in place, because its gradient then follows
+            # from its result, without a second exponential
+            h = _linear(layer, F.elu_(h), frozen)
         return h
 
 
 def _linear(layer, x, frozen):
-    if frozen:
-        return F.linear(x, layer.weight.detach(), layer.bias.detach())
-    return layer(x)
+    weight, bias = layer.weight, layer.bias
+    return F.linear(x, weight.detach(), bias.detach()) if frozen else F.linear(x, weight, bias)

@@ -69,8 +69,8 @@ class Penalty(nn.Module):
         ----------
         z : Tensor of shape (n, n_features)
             Latent code.
-        s : Tensor of shape (n,), or (n, p) for a continuous nuisance
-            Subject labels 0 .. n_subjects - 1, or real values.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
+            Subject labels 0 .. n_subjects - 1, or real values; or what :meth:`make_batch` made of them.
         y : Tensor of shape (n,), optional
             Task labels 0 .. n_classes - 1; only the conditional mode looks at them.
         noise : Tensor, optional
@@ -84,12 +84,12 @@ class Penalty(nn.Module):
             zero, and a warning the first time (on a GPU only the first batch is looked at, because looking
             waits for the device).
         """
-        batch = self._batch(z, s, y, noise)
-        if noise is None and not batch.continuous:
+        batch = self.make_batch(z, s, y, noise)
+        if batch.noise is None and not batch.continuous:
             shape = self.measures[0].noise_shape(batch.n_subjects)
             batch = batch if shape is None else batch._replace(noise=torch.rand(shape, device=z.device))
         self._warn_if_degenerate(z, batch)
-        self._has_looked = self._has_looked or not is_traced(z, s, y)
+        self._has_looked = self._has_looked or not is_traced(z, batch.s, batch.y)
         return self._fold(lambda measure, direction: getattr(measure, direction), z, batch)
 
     def critic_loss(self, z, s, y=None):
@@ -99,8 +99,8 @@ class Penalty(nn.Module):
         ----------
         z : Tensor of shape (n, n_features)
             Latent code, detached from the encoder.
-        s : Tensor of shape (n,), or (n, p) for a continuous nuisance
-            Subject labels, or real values.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
+            Subject labels, or real values; or what :meth:`make_batch` made of them.
         y : Tensor of shape (n,), optional
             Task labels.
 
@@ -109,7 +109,7 @@ class Penalty(nn.Module):
         loss : Tensor of shape ()
             Sum of the critics' losses, so that each is trained on its own.
         """
-        batch = self._batch(z, s, y)
+        batch = self.make_batch(z, s, y)
         return self._fold(lambda measure, direction: measure.critic_loss, z, batch)
 
     def critic_parameters(self):
@@ -139,7 +139,7 @@ class Penalty(nn.Module):
         numbers : dict of str to Tensor of shape ()
             The measure's numbers; those of the revealing half carry the suffix ``_reveal``.
         """
-        z, batch = _at_least_single(z), self._batch(z, s, y)
+        z, batch = _at_least_single(z), self.make_batch(z, s, y)
         numbers = {}
         for term, measure in zip(self._terms(z), self.measures):
             suffix = "_reveal" if term.direction == "reveal" else ""
@@ -174,14 +174,37 @@ class Penalty(nn.Module):
     def _fold(self, method, z, batch):
         """Add up a method of the measures over the mode's terms."""
         z = _at_least_single(z)
-        value = 0 * z.sum()  # differentiable, also where no term is
         if len(z) < 2:
-            return value
-        for term, measure in zip(self._terms(z), self.measures):
-            value = value + method(measure, term.direction)(z[:, term.columns], batch)
-        return value
+            return 0 * z.sum()  # differentiable
+        terms = self._terms(z)
+        parts = (z,) if len(terms) == 1 else z.split([_width(term.columns) for term in terms], dim=1)
+        values = [method(m, term.direction)(part, batch) for m, term, part in zip(self.measures, terms, parts)]
+        return values[0] if len(values) == 1 else sum(values[1:], values[0])
 
-    def _batch(self, z, s, y, noise=None):
+    def make_batch(self, z, s, y=None, noise=None):
+        """Check the labels of a batch and make of them what the measures are told.
+
+        Pass the result instead of `s` to other methods, and what follows from the labels is found out only once.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
+            Subject labels, or real values; a batch only takes the noise.
+        y : Tensor of shape (n,), optional
+            Task labels.
+        noise : Tensor, optional
+            Random numbers, from :meth:`draw_noise`.
+
+        Returns
+        -------
+        batch : Batch
+            The labels.
+        """
+        noise = None if noise is None else noise.to(z.device)
+        if isinstance(s, Batch):
+            return s if noise is None else s._replace(noise=noise)
         continuous = self.nuisance == "continuous"
         conditional = MODES[self.mode].conditions_on_y
         if conditional and y is None:
@@ -193,8 +216,8 @@ class Penalty(nn.Module):
         if looks and not torch.isfinite(s).all():
             raise ValueError("s holds NaN or infinite values: drop these trials or fill the values in.")
         n_classes = self._size(y, self.n_classes, "y", "n_classes") if conditional else None
-        noise = None if noise is None else noise.to(z.device)
-        return Batch(s, y, n_subjects, n_classes, continuous, noise)
+        facts = None if torch.compiler.is_compiling() else {}  # a compiler finds common work by itself
+        return Batch(s, y, n_subjects, n_classes, continuous, noise, facts)
 
     def _check_shapes(self, z, s, y):
         if z.ndim != 2:
@@ -251,6 +274,10 @@ class Penalty(nn.Module):
                 DegenerateBatchWarning,
                 stacklevel=5,  # forward is called by two functions of torch
             )
+
+
+def _width(columns):
+    return columns.stop - columns.start
 
 
 def _at_least_single(z):

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from braindecode_censor._check import check_choice, check_size
-from braindecode_censor.weights import cell_rows
+from braindecode_censor.weights import cell_counts
 
 __all__ = ["Measure", "mean_over_strata"]
 
@@ -153,8 +153,7 @@ class Measure(nn.Module):
         usable : Tensor of shape (), bool
             False for a batch on which the measure is zero for lack of trials.
         """
-        _, cells = cell_rows(batch, torch.float32)
-        return self.usable_strata(cells).any()
+        return self._has_two_subjects(cell_counts(batch, torch.float32)[1]).any()
 
     def usable_strata(self, cells):
         """Tell which strata have two subjects with enough trials; one subject alone says nothing.
@@ -169,7 +168,10 @@ class Measure(nn.Module):
         usable : Tensor of shape (n_strata,), bool
             Which strata count.
         """
-        return (cells.sum(-1) >= self.min_trials).sum(-1) >= 2
+        return self._has_two_subjects(cells.sum(-1))
+
+    def _has_two_subjects(self, counts):
+        return (counts >= self.min_trials).sum(-1) >= 2
 
 
 def mean_over_strata(value, usable, reduction):
@@ -177,8 +179,8 @@ def mean_over_strata(value, usable, reduction):
 
     Parameters
     ----------
-    value : Tensor of shape (n_strata,)
-        Value of each stratum; must be finite also where it is not usable.
+    value : Tensor of shape (n_strata, ...)
+        Value of each stratum, or several; must be finite also where it is not usable.
     usable : Tensor of shape (n_strata,), bool
         Which count.
     reduction : {"mean", "sum"}
@@ -186,8 +188,8 @@ def mean_over_strata(value, usable, reduction):
 
     Returns
     -------
-    value : Tensor of shape ()
+    value : Tensor of shape (...)
         Zero, and differentiable, when none counts.
     """
-    total = (value * usable).sum()
+    total = usable.to(value.dtype) @ value
     return total if reduction == "sum" else total / usable.sum().clamp_min(1)
