@@ -55,11 +55,12 @@ class LabelledMLP(nn.Module):
         for offset, label in zip(self.offsets, labels):
             offset = offset.detach() if frozen else offset
             h = h.unsqueeze(-2) + offset if label is None else h + offset[label]
+        shape = h.shape[:-1]
         for layer in rest:
             # ELU, because a narrow bottleneck of rectifiers dies; in place, because its gradient then follows
-            # from its result, without a second exponential
-            h = _linear(layer, F.elu_(h), frozen)
-        return h
+            # from its result, without a second exponential; and on rows, because a layer makes more axes by a view
+            h = _linear(layer, F.elu_(h).flatten(0, -2), frozen)
+        return h.unflatten(0, shape)
 
 
 def _linear(layer, x, frozen):
