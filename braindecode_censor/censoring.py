@@ -6,6 +6,7 @@ import math
 import torch
 from torch import nn
 
+from braindecode_censor.critics import VectorAdam
 from braindecode_censor.penalty import make_penalty
 
 __all__ = ["CensoringStep", "EpochMonitor", "build_penalty"]
@@ -65,27 +66,8 @@ class CensoringStep:
         self.critic_steps = critic_steps
         self.generator = torch.Generator().manual_seed(random_state)
         self.noise = None
-        self.optimizer = None
         parameters = penalty.critic_parameters()
-        if parameters:
-            # One vector: a critic has many small tensors, and stepping each costs as much as its gradient.
-            vector = nn.Parameter(torch.cat([p.detach().flatten() for p in parameters]))
-            self.optimizer = torch.optim.Adam([vector], lr=critic_lr, fused=True)
-            self._tie()
-
-    def _tie(self):
-        """Make the critic's parameters and their gradients views of the vector that is optimised."""
-        (vector,) = self.optimizer.param_groups[0]["params"]
-        vector.grad = torch.zeros_like(vector)
-        parameters = self.penalty.critic_parameters()
-        sizes = [p.numel() for p in parameters]
-        for p, value, gradient in zip(parameters, vector.detach().split(sizes), vector.grad.split(sizes)):
-            p.data, p.grad = value.view_as(p), gradient.view_as(p)
-
-    def __setstate__(self, state):
-        vars(self).update(state)
-        if self.optimizer is not None:  # a copy or a pickle holds the parameters apart
-            self._tie()
+        self.optimizer = VectorAdam(parameters, critic_lr) if parameters else None
 
     def __call__(self, z, s, y, needs_gradient=True):
         """Take the step.
@@ -119,10 +101,8 @@ class CensoringStep:
         if self.optimizer is None:
             return z.new_full((), math.nan)
         for _ in range(self.critic_steps):
-            self.optimizer.zero_grad(set_to_none=False)
             loss = self.penalty.critic_loss(z, batch)
-            loss.backward()
-            self.optimizer.step()
+            self.optimizer.step(loss)
         return loss.detach()
 
 

@@ -88,9 +88,10 @@ class Penalty(nn.Module):
         if batch.noise is None and not batch.continuous:
             shape = self.measures[0].noise_shape(batch.n_subjects)
             batch = batch if shape is None else batch._replace(noise=torch.rand(shape, device=z.device))
-        self._warn_if_degenerate(z, batch)
+        value = self._fold(lambda measure, direction: getattr(measure, direction), z, batch)
+        self._warn_if_degenerate(value, z, batch)
         self._has_looked = self._has_looked or not is_traced(z, batch.s, batch.y)
-        return self._fold(lambda measure, direction: getattr(measure, direction), z, batch)
+        return value
 
     def critic_loss(self, z, s, y=None):
         """Return the loss of the critics' own training; zero without a critic.
@@ -260,8 +261,10 @@ class Penalty(nn.Module):
             )
         return high + 1 if declared is None else declared
 
-    def _warn_if_degenerate(self, z, batch):
+    def _warn_if_degenerate(self, value, z, batch):
         if self._has_warned or is_traced(z, batch.s, batch.y) or (z.is_cuda and self._has_looked):
+            return
+        if value.item() != 0:  # without enough trials it is zero
             return
         if len(z) < 2 or not self.measures[0].usable(batch):
             self._has_warned = True

@@ -112,7 +112,8 @@ class Adversary(Measure):
         if batch.continuous:
             error, spread, usable = self._squared_errors(z, batch)
             return mean_over_strata((error / spread).mean(-1), usable, "mean")
-        return self._shares(batch, z.dtype) @ self._cross_entropies(z, batch)
+        loss = self._cross_entropies(z, batch)
+        return loss.mean() if batch.y is None else self._shares(batch, z.dtype) @ loss
 
     def _predict(self, z, batch, frozen):
         labels = () if batch.y is None else (batch.y,)
@@ -123,14 +124,10 @@ class Adversary(Measure):
         return F.cross_entropy(self._predict(z, batch, frozen), batch.s, reduction="none")
 
     def _shares(self, batch, dtype):
-        """Weight of every trial (n,) in the critic's loss: strata count alike, and so do the trials of one."""
-
-        def compute():
-            strata, _ = cell_rows(batch, dtype)
-            counts, _ = cell_counts(batch, dtype)
-            return mean_over_strata(strata / counts.clamp_min(1)[:, None], counts > 0, "mean")
-
-        return batch.once(("shares", dtype), compute)
+        """Weight of every trial (n,) in the critic's loss, a mean over classes of means over their trials."""
+        strata, _ = cell_rows(batch, dtype)
+        counts, _ = cell_counts(batch, dtype)
+        return mean_over_strata(strata / counts.clamp_min(1)[:, None], counts > 0, "mean")
 
     def _gain(self, batch, dtype):
         """Entropy of the labels (), and the weight of every trial's cross-entropy (n,), in the penalty."""
