@@ -125,20 +125,18 @@ class MedianScale:
 
 
 def _median_distance(d2):
+    """Median distance within samples (..., n, n), shape (..., 1, 1)."""
     n = d2.shape[-1]
     if n < 2:
-        return torch.ones((), dtype=d2.dtype, device=d2.device)
-    upper = torch.triu_indices(n, n, offset=1, device=d2.device)
-    pairs = d2[upper[0], upper[1]]
-    del upper  # four times the size of d2
-    n_pairs = n * (n - 1) // 2
+        return torch.ones_like(d2)
+    # All n^2 entries, sorted: n zeros of the diagonal, then every pair twice. The two in the middle of the pairs are
+    # neighbours, and picking out the pairs would take longer than selecting from twice as many.
+    entries, middle = d2.flatten(-2), n + n * (n - 1) // 2
     if d2.is_cuda:  # selection has no deterministic kernel there, and sorting is fast
-        pairs = pairs.sort().values
-        return (pairs[(n_pairs - 1) // 2].sqrt() + pairs[n_pairs // 2].sqrt()) / 2
-    # two selections are several times faster than a sort
-    low = pairs.kthvalue((n_pairs + 1) // 2).values.sqrt()
-    high = low if n_pairs % 2 else pairs.kthvalue(n_pairs // 2 + 1).values.sqrt()
-    return (low + high) / 2
+        low, high = entries.sort(-1).values[..., middle - 1 : middle + 1].sqrt().unbind(-1)
+    else:
+        low, high = (entries.kthvalue(k, -1).values.sqrt() for k in (middle, middle + 1))
+    return ((low + high) / 2)[..., None, None]
 
 
 def _median_distance_by_group(d2, same):

@@ -88,7 +88,7 @@ class Penalty(nn.Module):
         if batch.noise is None and not batch.continuous:
             shape = self.measures[0].noise_shape(batch.n_subjects)
             batch = batch if shape is None else batch._replace(noise=torch.rand(shape, device=z.device))
-        value = self._fold(lambda measure, direction: getattr(measure, direction), z, batch)
+        value = self._fold(_censor_or_reveal, z, batch)
         self._warn_if_degenerate(value, z, batch)
         self._has_looked = self._has_looked or not is_traced(z, batch.s, batch.y)
         return value
@@ -178,6 +178,9 @@ class Penalty(nn.Module):
         if len(z) < 2:
             return 0 * z.sum()  # differentiable
         terms = self._terms(z)
+        if len(terms) == 2 and method is _censor_or_reveal and self.measures[0] is self.measures[1]:
+            censored, revealed = self.measures[0].censor(z.unflatten(1, (2, -1)).transpose(0, 1), batch).unbind()
+            return censored - revealed
         parts = (z,) if len(terms) == 1 else z.split([_width(term.columns) for term in terms], dim=1)
         values = [method(m, term.direction)(part, batch) for m, term, part in zip(self.measures, terms, parts)]
         return values[0] if len(values) == 1 else sum(values[1:], values[0])
@@ -279,6 +282,10 @@ class Penalty(nn.Module):
             )
 
 
+def _censor_or_reveal(measure, direction):
+    return getattr(measure, direction)
+
+
 def _width(columns):
     return columns.stop - columns.start
 
@@ -356,6 +363,8 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
         if options:
             raise ValueError(f"method is a measure already, so its options {sorted(options)} have no effect.")
         _check_measure(method, mode, nuisance, sizes)
+        if method.takes_stacks:
+            return [method] * n_terms
         return [method, *(copy.deepcopy(method) for _ in range(n_terms - 1))]
     make = method if callable(method) else MEASURES[check_choice("method", method, MEASURES)]
     if nuisance not in getattr(make, "nuisances", (nuisance,)):
@@ -372,7 +381,10 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
                 f"pass {' and '.join(missing)}."
             )
     _check_options(method, make, options)
-    return [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms)]
+    measures = [make(**sizes, nuisance=nuisance, **options)]
+    if getattr(measures[0], "takes_stacks", False):
+        return measures * n_terms
+    return measures + [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms - 1)]
 
 
 def _check_measure(measure, mode, nuisance, sizes):

@@ -6,7 +6,7 @@ from torch import nn
 from braindecode_censor._check import check_choice, check_size
 from braindecode_censor.weights import cell_counts
 
-__all__ = ["Measure", "mean_over_strata"]
+__all__ = ["Measure", "mean_over_strata", "with_gradient"]
 
 
 class Measure(nn.Module):
@@ -36,6 +36,9 @@ class Measure(nn.Module):
     nuisances = ("discrete", "continuous")
     #: Whether the measure trains a network and therefore needs all sizes at construction.
     has_critic = False
+    #: Whether :meth:`censor` takes a stack of codes (..., n, n_features) and returns the value of each; both halves of z
+    #: are then judged by one call.
+    takes_stacks = False
 
     def __init__(
         self,
@@ -193,3 +196,23 @@ def mean_over_strata(value, usable, reduction):
     """
     total = usable.to(value.dtype) @ value
     return total if reduction == "sum" else total / usable.sum().clamp_min(1)
+
+
+def with_gradient(value, gradient, z):
+    """Give a value the gradient in z that is known already; cheaper than asking autograd to find it.
+
+    Parameters
+    ----------
+    value : Tensor of shape (...)
+        Value of each code.
+    gradient : Tensor of shape (..., n, n_features)
+        Its gradient in z.
+    z : Tensor of shape (..., n, n_features)
+        Latent codes.
+
+    Returns
+    -------
+    value : Tensor of shape (...)
+        Differentiable in z.
+    """
+    return value + (gradient * (z - z.detach())).sum((-2, -1))
