@@ -115,6 +115,7 @@ class DiagonalKernel:
     """
 
     is_diagonal = True
+    takes_stacks = True  # of samples (..., n, d)
 
     def __init__(self, profile):
         self.profile = profile

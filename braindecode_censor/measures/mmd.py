@@ -63,8 +63,6 @@ class MMD(Measure):
     True
     """
 
-    takes_stacks = True
-
     def __init__(
         self,
         n_features=None,
@@ -83,6 +81,7 @@ class MMD(Measure):
         self.lengthscale = make_lengthscale(lengthscale)
         self.self_pairs = self_pairs
         self.contrast = OneVersusAll()
+        self.takes_stacks = all(getattr(part, "takes_stacks", False) for part in (self.kernel, self.lengthscale))
 
     def noise_shape(self, n_subjects):
         """Return the shape of the contrast's noise.

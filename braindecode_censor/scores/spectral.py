@@ -55,33 +55,37 @@ class SSGE(ScoreEstimator):
         else:
             group, _ = group_ranks(self._same)
         shifted, vectors = _eigenpairs(gram + torch.diag(2.0 * (1 + group.double())))
+        values = (vectors * (gram @ vectors)).sum(-2)  # Rayleigh quotients: free of the shift's rounding
         # eigenvalues of one group all lie in [2g + 1.5, 2g + 3.5]; samples in no group have g = -1
-        vector_group = ((shifted + 0.5) / 2).floor() - 1
-        values = (vectors * (gram @ vectors)).sum(0)  # Rayleigh quotients: free of the shift's rounding
-        kept = self._kept(values, vector_group)
-        inverse = torch.where(kept, 1 / values.clamp_min(1e-300), 0.0)
-        projected = vectors.T @ self._h.double()
-        self._in_sample = (-vectors @ (inverse[:, None] * projected)).to(self._h.dtype)
-        # c with score(x) = K_xX c; 1/n because values are those of K/n
-        self._c = (-vectors @ ((inverse**2)[:, None] * projected)).to(self._h.dtype) / self._n
+        kept = self._kept(values, None if self._same is None else ((shifted + 0.5) / 2).floor() - 1)
+        inverse = torch.where(kept, 1 / values.clamp_min(1e-300), 0.0).unsqueeze(-1)
+        projected = inverse * (vectors.mT @ self._h.double())
+        self._in_sample = (-vectors @ projected).to(self._h.dtype)
+        self._spectrum = vectors, inverse * projected
 
     def _kept(self, values, group):
         """Tell which eigenpairs are kept; they come sorted by group, then ascending by value."""
-        n = len(values)
-        order = torch.arange(n, device=values.device)
-        peers = group[:, None] == group[None, :]
-        larger = peers & (order[None, :] >= order[:, None])  # itself and those above
+        order = torch.arange(values.shape[-1], device=values.device)
+        larger = order >= order[:, None]  # itself and those above
+        peers = torch.ones_like(larger) if group is None else group.unsqueeze(-1) == group.unsqueeze(-2)
+        larger = peers & larger
         rank = larger.sum(-1) - 1
         if self.n_eigen is not None:
             kept = rank < self.n_eigen
         else:
-            share = (larger * values).sum(-1) / (peers * values).sum(-1).clamp_min(1e-300)
+            # sums, and not what is left of the whole: a group's share must not feel the others' rounding
+            above, total = (
+                (mask.to(values.dtype) @ values.unsqueeze(-1)).squeeze(-1) for mask in (larger, peers)
+            )
             ratio = self.ratio or torch.where(peers.sum(-1) > 64, 0.99, 0.95).to(values.dtype)
-            kept = (share < ratio) | (rank == 0)
-        return kept & (group >= 0) & (values > 0)
+            kept = (above < ratio * total.clamp_min(1e-300)) | (rank == 0)
+        kept = kept & (values > 0)
+        return kept if group is None else kept & (group >= 0)
 
     def _extend(self, apply, zeta, context):
-        return apply(self._c)
+        vectors, coefficients = self._spectrum
+        # score(x) = K_xX c; 1/n because the values are those of K/n
+        return apply((-vectors @ coefficients).to(self._h.dtype) / self._n)
 
 
 def _eigenpairs(matrix):
