@@ -133,14 +133,15 @@ def _median_distance(d2):
     n = d2.shape[-1]
     if n < 2:
         return torch.ones_like(d2)
-    # All n^2 entries, sorted: n zeros of the diagonal, then every pair twice. The two in the middle of the pairs are
-    # neighbours, and picking out the pairs would take longer than selecting from twice as many.
-    entries, middle = d2.flatten(-2), n + n * (n - 1) // 2
+    i, j = torch.triu_indices(n, n, offset=1, device=d2.device)
+    pairs = d2.flatten(-2).index_select(-1, i * n + j)
+    n_pairs = n * (n - 1) // 2
     if d2.is_cuda:  # selection has no deterministic kernel there, and sorting is fast
-        low, high = entries.sort(-1).values[..., middle - 1 : middle + 1].sqrt().unbind(-1)
-    else:
-        low, high = (entries.kthvalue(k, -1).values.sqrt() for k in (middle, middle + 1))
-    return ((low + high) / 2)[..., None, None]
+        middle = pairs.sort(-1).values[..., (n_pairs - 1) // 2 : n_pairs // 2 + 1]
+    else:  # the last one or two of the lower half; selecting is several times faster than sorting
+        lower = pairs.topk(n_pairs // 2 + 1, largest=False, sorted=False).values
+        middle = lower.topk(2 - n_pairs % 2).values
+    return middle.sqrt().mean(-1)[..., None, None]
 
 
 def _median_distance_by_group(d2, same):
