@@ -20,7 +20,7 @@ from braindecode_censor._check import check_choice
 __all__ = ["KERNELS", "CurlFreeKernel", "DiagonalKernel", "imq", "make_kernel", "rbf", "squared_distances"]
 
 
-def squared_distances(x, y=None):
+def squared_distances(x, y=None, centred=False):
     """Squared Euclidean distances of all pairs of rows.
 
     Parameters
@@ -29,6 +29,8 @@ def squared_distances(x, y=None):
         Points.
     y : Tensor of shape (..., m, d), optional
         Other points; `x` itself when omitted, and then the diagonal is exactly zero.
+    centred : bool
+        Whether the mean of `x` is known to be zero.
 
     Returns
     -------
@@ -42,8 +44,8 @@ def squared_distances(x, y=None):
             [9., 0.]])
     """
     # The expansion |x|^2 + |y|^2 - 2xy cancels badly when the cloud lies far from the origin.
-    centre = x.mean(-2, keepdim=True).detach()
-    a = x - centre
+    centre = 0 if centred else x.mean(-2, keepdim=True).detach()
+    a = x if centred else x - centre
     b = a if y is None else y - centre
     norms = (a * a).sum(-1)
     norms = norms.unsqueeze(-1) + (norms if y is None else (b * b).sum(-1)).unsqueeze(-2)

@@ -9,7 +9,7 @@ from numbers import Real
 import torch
 
 from braindecode_censor._check import check_choice, check_fraction, check_positive, check_size, is_traced
-from braindecode_censor.weights import group_ranks, group_sizes
+from braindecode_censor.weights import group_heads, group_sizes
 
 __all__ = ["LENGTHSCALES", "FixedScale", "MedianScale", "TSNEScale", "make_lengthscale"]
 
@@ -147,13 +147,13 @@ def _median_distance(d2):
 def _median_distance_by_group(d2, same):
     """Median distance within the group of each sample, shape (..., n); 1 for a sample alone."""
     n = d2.shape[-1]
-    ranks, first = group_ranks(same)
+    head = group_heads(same)
     if is_traced(d2, same) or d2.is_cuda:
         i, j = torch.triu_indices(n, n, offset=1, device=d2.device)
-        group = torch.where(same[i, j], ranks[i], n)
+        group = torch.where(same[i, j], head[i], n)
     else:  # where shapes may depend on values, only the pairs within groups are sorted
         i, j = same.triu(1).nonzero(as_tuple=True)
-        group = ranks[i]
+        group = head[i]
     if not len(i):
         return torch.ones_like(d2[..., 0])
     # One sort for all groups: the key's integer part is the group, its fraction the distance.
@@ -164,11 +164,11 @@ def _median_distance_by_group(d2, same):
 
     size = group_sizes(same)
     n_pairs = size * (size - 1) // 2
-    # Pairs of the groups that come before: one entry per group, taken from its first sample.
-    # (A sum, not a matrix product: integers have none on a GPU.)
-    before = ((ranks < ranks[:, None]) & first).mul(n_pairs).sum(-1)
-    middle = torch.stack([before + (n_pairs - 1).clamp_min(0) // 2, before + n_pairs // 2])
-    median = distances[..., middle.clamp(max=len(i) - 1)].sqrt().mean(-2)
+    # Pairs of the groups that come before: every group enters at its head.
+    entering = n_pairs * (head == torch.arange(n, device=d2.device))
+    before = (entering.cumsum(-1) - entering)[head]
+    middle = before + torch.stack([n_pairs - 1, n_pairs]) // 2
+    median = distances[..., middle.clamp(0, len(i) - 1)].sqrt().mean(-2)
     return torch.where(n_pairs > 0, median, 1.0)
 
 

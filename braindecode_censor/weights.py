@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "cell_counts", "cell_rows", "group_ranks", "group_sizes", "one_hot_rows", "same_group"]
+__all__ = ["Batch", "cell_counts", "cell_rows", "group_heads", "group_ranks", "group_sizes", "one_hot_rows", "same_group"]
 
 
 class Batch(NamedTuple):
@@ -177,6 +177,22 @@ def group_sizes(same):
     return same.sum(-1)
 
 
+def group_heads(same):
+    """Find the first sample of every sample's group.
+
+    Parameters
+    ----------
+    same : Tensor of shape (n, n), bool
+        Pairs of one group.
+
+    Returns
+    -------
+    heads : Tensor of shape (n,), int64
+        Position of the first sample of the group; 0 outside every group.
+    """
+    return same.to(torch.int8).argmax(-1)
+
+
 def group_ranks(same):
     """Number the groups 0, 1, ... in order of first appearance.
 
@@ -193,7 +209,7 @@ def group_ranks(same):
         True for the first sample of each group.
     """
     index = torch.arange(same.shape[-1], device=same.device)
-    representative = same.to(torch.int8).argmax(-1)  # the first True
+    representative = group_heads(same)
     inside = same.any(-1)
     first = inside & (representative == index)
     numbers = first.long().cumsum(-1) - 1

@@ -67,7 +67,7 @@ class ScoreEstimator:
             self._n = mask.sum(-1, keepdim=True).clamp_min(1)
             self._centre = mask @ x / self._n
         self._x = x - self._centre
-        self._d2 = squared_distances(self._x)
+        self._d2 = squared_distances(self._x, centred=True)
         precision = self.lengthscale.precision(self._d2, same)
         self._apply, divergence, self._dense = self.kernel.operator(
             self._x, self._x, self._d2, precision, mask

@@ -51,7 +51,7 @@ class SSGE(ScoreEstimator):
         self.n_eigen = None if n_eigen is None else check_size("n_eigen", n_eigen)
 
     def _solve(self):
-        gram, h = self._dense().double() / self._n.double(), self._h.double()
+        gram, h = self._dense().double() / self._n, self._h.double()
         if self._same is None:
             score, self._spectrum = self._invert(*_eigenpairs(gram), h, gram.shape[-1])
         elif is_traced(gram, self._same) or gram.is_cuda:
@@ -75,9 +75,9 @@ class SSGE(ScoreEstimator):
         """Decompose the groups' own matrices, filled up with zeros to the size of the largest."""
         n, block = len(self._same), group_ranks(self._same)[0] + 1  # those in no group share the first
         place = self._same.tril(-1).sum(-1)
-        size = torch.zeros(int(block.max()) + 1, 1, dtype=torch.long).index_add_(0, block, torch.ones(n, 1).long())
-        member = torch.full((len(size), int(place.max()) + 1), n)
+        member = torch.full((int(block.max()) + 1, int(place.max()) + 1), n)
         member[block, place] = torch.arange(n)
+        size = (member < n).sum(-1, keepdim=True)
         gram = nn.functional.pad(gram, (0, 1, 0, 1))[..., member[:, :, None], member[:, None, :]]
         h = nn.functional.pad(h, (0, 0, 0, 1))[..., member, :]
         score, _ = self._invert(*_eigenpairs(gram), h, size)
