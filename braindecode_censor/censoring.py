@@ -6,6 +6,7 @@ import math
 import torch
 from torch import nn
 
+from braindecode_censor.critics import VectorAdam
 from braindecode_censor.penalty import make_penalty
 
 __all__ = ["CensoringStep", "EpochMonitor", "build_penalty"]
@@ -64,10 +65,9 @@ class CensoringStep:
         self.penalty = penalty
         self.critic_steps = critic_steps
         self.generator = torch.Generator().manual_seed(random_state)
-        parameters = penalty.critic_parameters()
-        # Fused: a critic has many small tensors, and stepping them one by one costs as much as its gradient.
-        self.optimizer = torch.optim.Adam(parameters, lr=critic_lr, fused=True) if parameters else None
         self.noise = None
+        parameters = penalty.critic_parameters()
+        self.optimizer = VectorAdam(parameters, critic_lr) if parameters else None
 
     def __call__(self, z, s, y, needs_gradient=True):
         """Take the step.
@@ -88,23 +88,21 @@ class CensoringStep:
         numbers : Tensor of shape (2,)
             The penalty and the critic's loss.
         """
-        critic_loss = self._train_critic(z, s, y)
+        batch = self.penalty.make_batch(z, s, y)
+        critic_loss = self._train_critic(z, batch)
         self.noise = self.penalty.draw_noise(self.generator)
         leaf = z.detach().requires_grad_(needs_gradient)
         with torch.set_grad_enabled(needs_gradient):
-            value = self.penalty(leaf, s, y, noise=self.noise)
+            value = self.penalty(leaf, batch, noise=self.noise)
         gradient = torch.autograd.grad(value, leaf)[0] if needs_gradient else None
         return gradient, torch.stack([value.detach(), critic_loss])
 
-    def _train_critic(self, z, s, y):
-        loss = z.new_full((), math.nan)
+    def _train_critic(self, z, batch):
         if self.optimizer is None:
-            return loss
+            return z.new_full((), math.nan)
         for _ in range(self.critic_steps):
-            loss = self.penalty.critic_loss(z, s, y)
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
+            loss = self.penalty.critic_loss(z, batch)
+            self.optimizer.step(loss)
         return loss.detach()
 
 

@@ -20,19 +20,21 @@ from braindecode_censor._check import check_choice
 __all__ = ["KERNELS", "CurlFreeKernel", "DiagonalKernel", "imq", "make_kernel", "rbf", "squared_distances"]
 
 
-def squared_distances(x, y=None):
+def squared_distances(x, y=None, centred=False):
     """Squared Euclidean distances of all pairs of rows.
 
     Parameters
     ----------
-    x : Tensor of shape (n, d)
+    x : Tensor of shape (..., n, d)
         Points.
-    y : Tensor of shape (m, d), optional
+    y : Tensor of shape (..., m, d), optional
         Other points; `x` itself when omitted, and then the diagonal is exactly zero.
+    centred : bool
+        Whether the mean of `x` is known to be zero.
 
     Returns
     -------
-    d2 : Tensor of shape (n, m)
+    d2 : Tensor of shape (..., n, m)
         Squared distances, never negative.
 
     Examples
@@ -42,14 +44,14 @@ def squared_distances(x, y=None):
             [9., 0.]])
     """
     # The expansion |x|^2 + |y|^2 - 2xy cancels badly when the cloud lies far from the origin.
-    centre = x.mean(0, keepdim=True).detach()
-    a = x - centre
+    centre = 0 if centred else x.mean(-2, keepdim=True).detach()
+    a = x if centred else x - centre
     b = a if y is None else y - centre
-    d2 = torch.addmm((a * a).sum(-1)[:, None] + (b * b).sum(-1)[None, :], a, b.T, alpha=-2)
-    d2 = d2.clamp_min(0)
+    norms = (a * a).sum(-1)
+    norms = norms.unsqueeze(-1) + (norms if y is None else (b * b).sum(-1)).unsqueeze(-2)
+    d2 = torch.sub(norms, a @ b.mT, alpha=2).clamp_min(0)
     if y is None:
-        # filled, not multiplied: the backward pass then keeps bits instead of two more n x n matrices
-        d2 = d2.masked_fill(torch.eye(len(x), dtype=torch.bool, device=x.device), 0)
+        d2.diagonal(dim1=-2, dim2=-1).zero_()
     return d2
 
 
@@ -115,6 +117,7 @@ class DiagonalKernel:
     """
 
     is_diagonal = True
+    takes_stacks = True  # of samples (..., n, d)
 
     def __init__(self, profile):
         self.profile = profile
@@ -141,16 +144,16 @@ class DiagonalKernel:
 
         Parameters
         ----------
-        x : Tensor of shape (n, d)
+        x : Tensor of shape (..., n, d)
             Where the field is evaluated.
-        y : Tensor of shape (m, d)
+        y : Tensor of shape (..., m, d)
             The sample.
-        d2 : Tensor of shape (n, m)
+        d2 : Tensor of shape (..., n, m)
             Squared distances of `x` and `y`.
         precision : Tensor
             Precision, broadcastable to `d2`.
         mask : Tensor of shape (n, m)
-            1 where a pair belongs to the same sample, else 0.
+            Weights of the pairs: 1 where a pair belongs to the same sample, else 0.
 
         Returns
         -------
@@ -163,7 +166,7 @@ class DiagonalKernel:
         """
         psi, first = self.profile(d2, precision, order=1)
         gram = psi * mask
-        divergence = _times_differences(-2 * first * mask, x, y)
+        divergence = -2 * _times_differences(first * mask, x, y)
         return (lambda c: gram @ c), divergence, (lambda: gram)
 
 

@@ -8,8 +8,8 @@ from numbers import Real
 
 import torch
 
-from braindecode_censor._check import check_choice, check_fraction, check_positive, check_size
-from braindecode_censor.weights import group_ranks, group_sizes
+from braindecode_censor._check import check_choice, check_fraction, check_positive, check_size, is_traced
+from braindecode_censor.weights import group_heads, group_sizes
 
 __all__ = ["LENGTHSCALES", "FixedScale", "MedianScale", "TSNEScale", "make_lengthscale"]
 
@@ -24,6 +24,8 @@ class FixedScale:
     sigma : float
         The length scale.
     """
+
+    takes_stacks = True  # of distances (..., n, n)
 
     def __init__(self, sigma):
         self.sigma = check_positive("lengthscale", sigma)
@@ -81,6 +83,8 @@ class MedianScale:
     a collapsed code gives finite numbers.
     """
 
+    takes_stacks = True  # of distances (..., n, n)
+
     def __init__(self, factor=1.0):
         self.factor = check_positive("factor", factor)
 
@@ -100,10 +104,10 @@ class MedianScale:
 
         Returns
         -------
-        precision : Tensor of shape () or (n, 1)
+        precision : Tensor of shape (..., 1, 1) or (..., n, 1)
             A number, or that of each row's group.
         """
-        median = _median_distance(d2) if same is None else _median_distance_by_group(d2, same)[:, None]
+        median = _median_distance(d2) if same is None else _median_distance_by_group(d2, same).unsqueeze(-1)
         return (self.factor * median).clamp_min(SMALLEST_SCALE) ** -2
 
     def cross_precision(self, d2, d2_query):
@@ -125,47 +129,47 @@ class MedianScale:
 
 
 def _median_distance(d2):
+    """Median distance within samples (..., n, n), shape (..., 1, 1)."""
     n = d2.shape[-1]
     if n < 2:
-        return torch.ones((), dtype=d2.dtype, device=d2.device)
-    upper = torch.triu_indices(n, n, offset=1, device=d2.device)
-    pairs = d2[upper[0], upper[1]]
-    del upper  # four times the size of d2
+        return torch.ones_like(d2)
+    i, j = torch.triu_indices(n, n, offset=1, device=d2.device)
+    pairs = d2.flatten(-2).index_select(-1, i * n + j)
     n_pairs = n * (n - 1) // 2
     if d2.is_cuda:  # selection has no deterministic kernel there, and sorting is fast
-        pairs = pairs.sort().values
-        return (pairs[(n_pairs - 1) // 2].sqrt() + pairs[n_pairs // 2].sqrt()) / 2
-    # two selections are several times faster than a sort
-    low = pairs.kthvalue((n_pairs + 1) // 2).values.sqrt()
-    high = low if n_pairs % 2 else pairs.kthvalue(n_pairs // 2 + 1).values.sqrt()
-    return (low + high) / 2
+        middle = pairs.sort(-1).values[..., (n_pairs - 1) // 2 : n_pairs // 2 + 1]
+    else:  # the last one or two of the lower half; selecting is several times faster than sorting
+        lower = pairs.topk(n_pairs // 2 + 1, largest=False, sorted=False).values
+        middle = lower.topk(2 - n_pairs % 2).values
+    return middle.sqrt().mean(-1)[..., None, None]
 
 
 def _median_distance_by_group(d2, same):
-    """Median distance within the group of each sample, shape (n,); 1 for a sample alone."""
+    """Median distance within the group of each sample, shape (..., n); 1 for a sample alone."""
     n = d2.shape[-1]
-    ranks, first = group_ranks(same)
-    i, j = torch.triu_indices(n, n, offset=1, device=d2.device)
-    distances = d2[i, j]
+    head = group_heads(same)
+    if is_traced(d2, same) or d2.is_cuda:
+        i, j = torch.triu_indices(n, n, offset=1, device=d2.device)
+        group = torch.where(same[i, j], head[i], n)
+    else:  # where shapes may depend on values, only the pairs within groups are sorted
+        i, j = same.triu(1).nonzero(as_tuple=True)
+        group = head[i]
+    if not len(i):
+        return torch.ones_like(d2[..., 0])
     # One sort for all groups: the key's integer part is the group, its fraction the distance.
-    outside = torch.full_like(ranks[i], n)
-    group = torch.where(same[i, j], ranks[i], outside)
-    largest = (distances.max() if len(i) else d2.sum()).double().clamp_min(1e-300)
-    key = group.double() + distances.double() / (largest * (1 + 1e-6))
-    distances = distances[key.argsort()]
+    distances = d2[..., i, j]
+    largest = distances.amax(-1, keepdim=True).double().clamp_min(1e-300)
+    key = group + distances / (largest * (1 + 1e-6))
+    distances = distances.gather(-1, key.argsort(-1))
 
     size = group_sizes(same)
     n_pairs = size * (size - 1) // 2
-    # Pairs of the groups that come before: one entry per group, taken from its first sample.
-    # (A sum, not a matrix product: integers have none on a GPU.)
-    before = (((ranks[None, :] < ranks[:, None]) & first[None, :]) * n_pairs).sum(-1)
-    last = max(n * (n - 1) // 2 - 1, 0)
-    low = (before + (n_pairs - 1).clamp_min(0) // 2).clamp(0, last)
-    high = (before + n_pairs // 2).clamp(0, last)
-    if n < 2:
-        return torch.ones_like(d2[:, 0])
-    median = (distances[low].sqrt() + distances[high].sqrt()) / 2
-    return torch.where(n_pairs > 0, median, torch.ones_like(median))
+    # Pairs of the groups that come before: every group enters at its head.
+    entering = n_pairs * (head == torch.arange(n, device=d2.device))
+    before = (entering.cumsum(-1) - entering)[head]
+    middle = before + torch.stack([n_pairs - 1, n_pairs]) // 2
+    median = distances[..., middle.clamp(0, len(i) - 1)].sqrt().mean(-2)
+    return torch.where(n_pairs > 0, median, 1.0)
 
 
 class TSNEScale:
@@ -192,6 +196,8 @@ class TSNEScale:
     :math:`\beta_i` is one over twice the mean squared distance.
     """
 
+    takes_stacks = True  # of distances (..., n, n)
+
     def __init__(self, perplexity=0.95, n_steps=20):
         self.perplexity = check_fraction("perplexity", perplexity)
         self.n_steps = check_size("n_steps", n_steps)
@@ -216,7 +222,7 @@ class TSNEScale:
             Precision of every pair.
         """
         beta = self.inverse_scales(d2, same)
-        return beta[:, None] + beta[None, :]
+        return beta.unsqueeze(-1) + beta.unsqueeze(-2)
 
     @torch.no_grad()
     def cross_precision(self, d2, d2_query):
@@ -257,7 +263,7 @@ class TSNEScale:
         return self._search(d2, neighbours if same is None else neighbours & same)
 
     def _search(self, d2, neighbours):
-        """Search log(beta * typical distance), for all rows of d2 (m, n) at once."""
+        """Search log(beta * typical distance), for all rows of d2 (..., m, n) at once."""
         n_neighbours = neighbours.sum(-1)
         count = n_neighbours.clamp_min(1).to(d2.dtype)
         # min before max: with three points or fewer the bounds cross, and the upper one must win
@@ -268,21 +274,21 @@ class TSNEScale:
         gap = torch.where(neighbours, d2 - nearest, torch.zeros_like(d2))
         typical = (gap.sum(-1) / count).clamp_min(1e-30)
 
-        gap = gap / typical[:, None]
+        gap = gap / typical.unsqueeze(-1)
         present = neighbours.to(d2.dtype)
 
         def entropy(exponent):
             """Entropy, and minus its derivative in the exponent."""
-            energy = gap * exponent.exp()[:, None]
+            energy = gap * exponent.exp().unsqueeze(-1)
             p = torch.exp(-energy) * present
             total = p.sum(-1).clamp_min(1e-30)
             weighted = p * energy
             mean = weighted.sum(-1) / total
             return total.log() + mean, (weighted * energy).sum(-1) / total - mean.square()
 
-        low, high = torch.full_like(count, -25.0), torch.full_like(count, 25.0)
+        low, high = torch.full_like(typical, -25.0), torch.full_like(typical, 25.0)
         attainable = entropy(high)[0] <= wanted
-        exponent = torch.zeros_like(count)
+        exponent = torch.zeros_like(typical)
         for _ in range(self.n_steps):
             found, slope = entropy(exponent)
             too_wide = found > wanted

@@ -72,8 +72,8 @@ class Penalty(nn.Module):
         ----------
         z : Tensor of shape (n, n_features)
             Latent code.
-        s : Tensor of shape (n,), or (n, p) for a continuous nuisance
-            Subject labels 0 .. n_subjects - 1, or real values.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
+            Subject labels 0 .. n_subjects - 1, or real values; or what :meth:`make_batch` made of them.
         y : Tensor of shape (n,), optional
             Task labels 0 .. n_classes - 1; only the conditional mode looks at them.
         noise : Tensor, optional
@@ -87,13 +87,14 @@ class Penalty(nn.Module):
             zero, and a warning the first time (on a GPU only the first batch is looked at, because looking
             waits for the device).
         """
-        batch = self._batch(z, s, y, noise)
-        if noise is None and not batch.continuous:
+        batch = self.make_batch(z, s, y, noise)
+        if batch.noise is None and not batch.continuous:
             shape = self.measures[0].noise_shape(batch.n_subjects)
             batch = batch if shape is None else batch._replace(noise=torch.rand(shape, device=z.device))
-        self._warn_if_degenerate(z, batch)
-        self._has_looked = self._has_looked or not is_traced(z, s, y)
-        return self._fold(self._push, z, batch)
+        value = self._evaluate(z, batch)
+        self._warn_if_degenerate(value, z, batch)
+        self._has_looked = self._has_looked or not is_traced(z, batch.s, batch.y)
+        return value
 
     def critic_loss(self, z, s, y=None):
         """Return the loss of the critics' own training; zero without a critic.
@@ -102,8 +103,8 @@ class Penalty(nn.Module):
         ----------
         z : Tensor of shape (n, n_features)
             Latent code, detached from the encoder.
-        s : Tensor of shape (n,), or (n, p) for a continuous nuisance
-            Subject labels, or real values.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
+            Subject labels, or real values; or what :meth:`make_batch` made of them.
         y : Tensor of shape (n,), optional
             Task labels.
 
@@ -112,7 +113,7 @@ class Penalty(nn.Module):
         loss : Tensor of shape ()
             Sum of the critics' losses, so that each is trained on its own.
         """
-        batch = self._batch(z, s, y)
+        batch = self.make_batch(z, s, y)
         return self._fold(lambda measure, direction: measure.critic_loss, z, batch)
 
     def critic_parameters(self):
@@ -142,7 +143,7 @@ class Penalty(nn.Module):
         numbers : dict of str to Tensor of shape ()
             The measure's numbers; those of the revealing half carry the suffix ``_reveal``.
         """
-        z, batch = _at_least_single(z), self._batch(z, s, y)
+        z, batch = _at_least_single(z), self.make_batch(z, s, y)
         numbers = {}
         for term, measure in zip(self._terms(z), self.measures):
             suffix = "_reveal" if term.direction == "reveal" else ""
@@ -174,23 +175,56 @@ class Penalty(nn.Module):
     def _terms(self, z):
         return MODES[self.mode].terms(z.shape[1])
 
+    def _evaluate(self, z, batch):
+        """Add up what is censored and, times its weight, what is revealed."""
+        if len(self.measures) == 2 and self.measures[0] is self.measures[1] and len(z) > 1:
+            halves = torch.stack([_at_least_single(z)[:, term.columns] for term in self._terms(z)])
+            censored, revealed = self.measures[0].censor(halves, batch).unbind()
+            return censored - self.reveal * revealed
+        return self._fold(self._push, z, batch)
+
     def _push(self, measure, direction):
         """What the encoder is to minimise of a measure: a function of z and the batch."""
-        if direction == "censor" or self.reveal == 1:
-            return getattr(measure, direction)
+        if direction == "censor":
+            return measure.censor
         return lambda z, batch: self.reveal * measure.reveal(z, batch)
 
     def _fold(self, method, z, batch):
         """Add up a method of the measures over the mode's terms."""
         z = _at_least_single(z)
-        value = 0 * z.sum()  # differentiable, also where no term is
         if len(z) < 2:
-            return value
-        for term, measure in zip(self._terms(z), self.measures):
-            value = value + method(measure, term.direction)(z[:, term.columns], batch)
-        return value
+            return 0 * z.sum()  # differentiable
+        terms = self._terms(z)
+        parts = (z,) if len(terms) == 1 else z.split([_width(term.columns) for term in terms], dim=1)
+        values = [
+            method(m, term.direction)(part, batch) for m, term, part in zip(self.measures, terms, parts)
+        ]
+        return values[0] if len(values) == 1 else sum(values[1:], values[0])
 
-    def _batch(self, z, s, y, noise=None):
+    def make_batch(self, z, s, y=None, noise=None):
+        """Check the labels of a batch and make of them what the measures are told.
+
+        Pass the result instead of `s` to other methods, and what follows from the labels is found out only once.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
+            Subject labels, or real values; a batch only takes the noise.
+        y : Tensor of shape (n,), optional
+            Task labels.
+        noise : Tensor, optional
+            Random numbers, from :meth:`draw_noise`.
+
+        Returns
+        -------
+        batch : Batch
+            The labels.
+        """
+        noise = None if noise is None else noise.to(z.device)
+        if isinstance(s, Batch):
+            return s if noise is None else s._replace(noise=noise)
         continuous = self.nuisance == "continuous"
         conditional = MODES[self.mode].conditions_on_y
         if conditional and y is None:
@@ -202,8 +236,8 @@ class Penalty(nn.Module):
         if looks and not torch.isfinite(s).all():
             raise ValueError("s holds NaN or infinite values: drop these trials or fill the values in.")
         n_classes = self._size(y, self.n_classes, "y", "n_classes") if conditional else None
-        noise = None if noise is None else noise.to(z.device)
-        return Batch(s, y, n_subjects, n_classes, continuous, noise)
+        facts = None if torch.compiler.is_compiling() else {}  # a compiler finds common work by itself
+        return Batch(s, y, n_subjects, n_classes, continuous, noise, facts)
 
     def _check_shapes(self, z, s, y):
         if z.ndim != 2:
@@ -246,8 +280,10 @@ class Penalty(nn.Module):
             )
         return high + 1 if declared is None else declared
 
-    def _warn_if_degenerate(self, z, batch):
+    def _warn_if_degenerate(self, value, z, batch):
         if self._has_warned or is_traced(z, batch.s, batch.y) or (z.is_cuda and self._has_looked):
+            return
+        if value.item() != 0:  # without enough trials it is zero
             return
         if len(z) < 2 or not self.measures[0].usable(batch):
             self._has_warned = True
@@ -260,6 +296,10 @@ class Penalty(nn.Module):
                 DegenerateBatchWarning,
                 stacklevel=5,  # forward is called by two functions of torch
             )
+
+
+def _width(columns):
+    return columns.stop - columns.start
 
 
 def _at_least_single(z):
@@ -339,6 +379,8 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
         if options:
             raise ValueError(f"method is a measure already, so its options {sorted(options)} have no effect.")
         _check_measure(method, mode, nuisance, sizes)
+        if method.takes_stacks:
+            return [method] * n_terms
         return [method, *(copy.deepcopy(method) for _ in range(n_terms - 1))]
     make = method if callable(method) else MEASURES[check_choice("method", method, MEASURES)]
     if nuisance not in getattr(make, "nuisances", (nuisance,)):
@@ -355,7 +397,10 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
                 f"pass {' and '.join(missing)}."
             )
     _check_options(method, make, options)
-    return [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms)]
+    measures = [make(**sizes, nuisance=nuisance, **options)]
+    if getattr(measures[0], "takes_stacks", False):
+        return measures * n_terms
+    return measures + [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms - 1)]
 
 
 def _check_measure(measure, mode, nuisance, sizes):

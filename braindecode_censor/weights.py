@@ -10,7 +10,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "cell_rows", "group_ranks", "group_sizes", "one_hot_rows", "same_group"]
+__all__ = [
+    "Batch",
+    "cell_counts",
+    "cell_rows",
+    "group_heads",
+    "group_ranks",
+    "group_sizes",
+    "one_hot_rows",
+    "same_group",
+]
 
 
 class Batch(NamedTuple):
@@ -30,6 +39,8 @@ class Batch(NamedTuple):
         Whether `s` is real-valued.
     noise : Tensor or None
         Uniform random numbers for the random choice of pairs.
+    facts : dict or None
+        What :meth:`once` has found out about the labels; None remembers nothing.
     """
 
     s: Tensor
@@ -38,6 +49,30 @@ class Batch(NamedTuple):
     n_classes: int | None = None
     continuous: bool = False
     noise: Tensor | None = None
+    facts: dict | None = None
+
+    def once(self, key, compute):
+        """Return what depends on the labels alone, computed the first time it is asked for.
+
+        A critic, the penalty and both halves of z ask for the same weights of the same trials.
+
+        Parameters
+        ----------
+        key : hashable
+            Names the result: everything it depends on besides the labels.
+        compute : callable
+            Makes the result, from no argument.
+
+        Returns
+        -------
+        fact : object
+            What `compute` returned.
+        """
+        if self.facts is None:
+            return compute()
+        if key not in self.facts:
+            self.facts[key] = compute()
+        return self.facts[key]
 
 
 def one_hot_rows(labels, n_labels, dtype):
@@ -77,12 +112,41 @@ def cell_rows(batch, dtype):
     cells : Tensor of shape (n_strata, n_subjects, n)
         The rows of each subject within each stratum.
     """
-    subjects = one_hot_rows(batch.s, batch.n_subjects, dtype)
-    if batch.y is None:
-        strata = torch.ones_like(subjects[:1])
-    else:
+
+    def compute():
+        subjects = one_hot_rows(batch.s, batch.n_subjects, dtype)
+        if batch.y is None:
+            return torch.ones_like(subjects[:1]), subjects[None]
         strata = one_hot_rows(batch.y, batch.n_classes, dtype)
-    return strata, strata[:, None] * subjects[None]
+        return strata, strata[:, None] * subjects
+
+    return batch.once(("cells", dtype), compute)
+
+
+def cell_counts(batch, dtype):
+    """Count the trials of every stratum and of every subject in it.
+
+    Parameters
+    ----------
+    batch : Batch
+        Labels.
+    dtype : torch.dtype
+        Type of the result.
+
+    Returns
+    -------
+    strata : Tensor of shape (n_strata,)
+        Trials of each stratum.
+    cells : Tensor of shape (n_strata, n_subjects)
+        Trials of each subject within each stratum.
+    """
+
+    def compute():
+        _, cells = cell_rows(batch, dtype)
+        counts = cells.sum(-1)
+        return counts.sum(-1), counts
+
+    return batch.once(("counts", dtype), compute)
 
 
 def same_group(*labels):
@@ -122,6 +186,22 @@ def group_sizes(same):
     return same.sum(-1)
 
 
+def group_heads(same):
+    """Find the first sample of every sample's group.
+
+    Parameters
+    ----------
+    same : Tensor of shape (n, n), bool
+        Pairs of one group.
+
+    Returns
+    -------
+    heads : Tensor of shape (n,), int64
+        Position of the first sample of the group; 0 outside every group.
+    """
+    return same.to(torch.int8).argmax(-1)
+
+
 def group_ranks(same):
     """Number the groups 0, 1, ... in order of first appearance.
 
@@ -138,7 +218,7 @@ def group_ranks(same):
         True for the first sample of each group.
     """
     index = torch.arange(same.shape[-1], device=same.device)
-    representative = same.to(torch.int8).argmax(-1)  # the first True
+    representative = group_heads(same)
     inside = same.any(-1)
     first = inside & (representative == index)
     numbers = first.long().cumsum(-1) - 1

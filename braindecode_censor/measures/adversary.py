@@ -6,7 +6,7 @@ from torch.nn import functional as F
 from braindecode_censor._check import check_size
 from braindecode_censor.critics import LabelledMLP
 from braindecode_censor.measures.base import Measure, mean_over_strata
-from braindecode_censor.weights import cell_rows, one_hot_rows
+from braindecode_censor.weights import cell_counts, cell_rows, one_hot_rows
 
 __all__ = ["Adversary"]
 
@@ -92,13 +92,8 @@ class Adversary(Measure):
             error, spread, usable = self._squared_errors(z, batch, frozen=True)
             gain = 0.5 * (spread.log() - error.clamp_min(1e-12).log()).sum(-1)
             return mean_over_strata(gain, usable, self.reduction)
-        loss, strata = self._cross_entropies(z, batch, frozen=True)
-        _, cells = cell_rows(batch, z.dtype)
-        counts = strata.sum(-1)
-        gain = _label_entropy(cells) - (strata @ loss) / counts.clamp_min(1)
-        if self.reduction == "sum" and batch.y is None:
-            gain = gain * counts  # the marginal listing adds over trials
-        return mean_over_strata(gain, self.usable_strata(cells), self.reduction)
+        entropy, weights = self._gain(batch, z.dtype)
+        return entropy - weights @ self._cross_entropies(z, batch, frozen=True)
 
     def critic_loss(self, z, batch):
         """Return the adversary's cross-entropy, averaged over classes as in the penalty.
@@ -118,20 +113,38 @@ class Adversary(Measure):
         if batch.continuous:
             error, spread, usable = self._squared_errors(z, batch)
             return mean_over_strata((error / spread).mean(-1), usable, "mean")
-        loss, strata = self._cross_entropies(z, batch)
-        counts = strata.sum(-1)
-        return mean_over_strata((strata @ loss) / counts.clamp_min(1), counts > 0, "mean")
+        loss = self._cross_entropies(z, batch)
+        return loss.mean() if batch.y is None else self._shares(batch, z.dtype) @ loss
 
     def _predict(self, z, batch, frozen):
         labels = () if batch.y is None else (batch.y,)
         return self.critic(z, *labels, frozen=frozen)
 
     def _cross_entropies(self, z, batch, frozen=False):
-        """Cross-entropy of every trial (n,), and the rows of the strata (n_strata, n)."""
-        loss = F.cross_entropy(self._predict(z, batch, frozen), batch.s, reduction="none")
-        if batch.y is None:
-            return loss, torch.ones_like(loss)[None]
-        return loss, one_hot_rows(batch.y, batch.n_classes, loss.dtype)
+        """Cross-entropy of every trial, shape (n,)."""
+        return F.cross_entropy(self._predict(z, batch, frozen), batch.s, reduction="none")
+
+    def _shares(self, batch, dtype):
+        """Weight of every trial (n,) in the critic's loss, a mean over classes of means over their trials."""
+        strata, _ = cell_rows(batch, dtype)
+        counts, _ = cell_counts(batch, dtype)
+        return mean_over_strata(strata / counts.clamp_min(1)[:, None], counts > 0, "mean")
+
+    def _gain(self, batch, dtype):
+        """Entropy of the labels (), and the weight of every trial's cross-entropy (n,), in the penalty."""
+
+        def compute():
+            strata, _ = cell_rows(batch, dtype)
+            totals, counts = cell_counts(batch, dtype)
+            totals = totals.clamp_min(1)[:, None]
+            # One column more than trials, so that both are averaged by one call.
+            gain = torch.cat([_label_entropy(counts / totals)[:, None], strata / totals], dim=1)
+            if self.reduction == "sum" and batch.y is None:
+                gain = gain * totals  # the marginal listing adds over trials
+            gain = mean_over_strata(gain, self._has_two_subjects(counts), self.reduction)
+            return gain[0], gain[1:]
+
+        return batch.once(("gain", dtype, self.min_trials, self.reduction), compute)
 
     def _squared_errors(self, z, batch, frozen=False):
         """Mean squared error and variance of s per stratum, each (n_strata, p), and which strata count."""
@@ -204,8 +217,6 @@ class Adversary(Measure):
         return {"subject_accuracy": (named == batch.s).to(z.dtype).mean()}
 
 
-def _label_entropy(cells):
-    """Entropy of the subject labels within each stratum, shape (n_strata,)."""
-    counts = cells.sum(-1)
-    p = counts / counts.sum(-1, keepdim=True).clamp_min(1)
+def _label_entropy(p):
+    """Entropy of each row of probabilities (n_strata, n_subjects)."""
     return -torch.xlogy(p, p).sum(-1)

@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from braindecode_censor._check import check_choice, check_size
-from braindecode_censor.weights import cell_rows
+from braindecode_censor.weights import cell_counts
 
-__all__ = ["Measure", "mean_over_strata"]
+__all__ = ["Measure", "mean_over_strata", "with_gradient"]
 
 
 class Measure(nn.Module):
@@ -38,6 +38,9 @@ class Measure(nn.Module):
     has_critic = False
     #: Whether the host looks at values that the measure computes. Not looking lets a fleet on a GPU record its steps.
     waits = True
+    #: Whether :meth:`censor` takes a stack of codes (..., n, n_features) and returns the value of each; both halves of
+    #: z are then judged by one call.
+    takes_stacks = False
 
     def __init__(
         self,
@@ -155,8 +158,7 @@ class Measure(nn.Module):
         usable : Tensor of shape (), bool
             False for a batch on which the measure is zero for lack of trials.
         """
-        _, cells = cell_rows(batch, torch.float32)
-        return self.usable_strata(cells).any()
+        return self._has_two_subjects(cell_counts(batch, torch.float32)[1]).any()
 
     def usable_strata(self, cells):
         """Tell which strata have two subjects with enough trials; one subject alone says nothing.
@@ -171,7 +173,10 @@ class Measure(nn.Module):
         usable : Tensor of shape (n_strata,), bool
             Which strata count.
         """
-        return (cells.sum(-1) >= self.min_trials).sum(-1) >= 2
+        return self._has_two_subjects(cells.sum(-1))
+
+    def _has_two_subjects(self, counts):
+        return (counts >= self.min_trials).sum(-1) >= 2
 
 
 def mean_over_strata(value, usable, reduction):
@@ -179,8 +184,8 @@ def mean_over_strata(value, usable, reduction):
 
     Parameters
     ----------
-    value : Tensor of shape (n_strata,)
-        Value of each stratum; must be finite also where it is not usable.
+    value : Tensor of shape (n_strata, ...)
+        Value of each stratum, or several; must be finite also where it is not usable.
     usable : Tensor of shape (n_strata,), bool
         Which count.
     reduction : {"mean", "sum"}
@@ -188,8 +193,28 @@ def mean_over_strata(value, usable, reduction):
 
     Returns
     -------
-    value : Tensor of shape ()
+    value : Tensor of shape (...)
         Zero, and differentiable, when none counts.
     """
-    total = (value * usable).sum()
+    total = usable.to(value.dtype) @ value
     return total if reduction == "sum" else total / usable.sum().clamp_min(1)
+
+
+def with_gradient(value, gradient, z):
+    """Give a value the gradient in z that is known already; cheaper than asking autograd to find it.
+
+    Parameters
+    ----------
+    value : Tensor of shape (...)
+        Value of each code.
+    gradient : Tensor of shape (..., n, n_features)
+        Its gradient in z.
+    z : Tensor of shape (..., n, n_features)
+        Latent codes.
+
+    Returns
+    -------
+    value : Tensor of shape (...)
+        Differentiable in z.
+    """
+    return value + (gradient * (z - z.detach())).sum((-2, -1))

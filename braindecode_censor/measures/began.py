@@ -4,8 +4,8 @@ import torch
 
 from braindecode_censor._check import check_positive, check_size
 from braindecode_censor.critics import LabelledMLP
-from braindecode_censor.measures.base import Measure, mean_over_strata
-from braindecode_censor.weights import cell_rows
+from braindecode_censor.measures.base import Measure
+from braindecode_censor.weights import cell_counts, cell_rows
 
 __all__ = ["BEGAN"]
 
@@ -93,32 +93,54 @@ class BEGAN(Measure):
         self.register_buffer("k", torch.zeros(1 if printed else n_subjects))
 
     def _errors(self, z, batch, everyone, frozen):
-        """Error of every trial as its own subject (n,), or as each subject (n, n_subjects)."""
-        if self.standardise:
-            centre, spread = z.detach().mean(0), z.detach().std(0, correction=0)
-            # a dead column has no scale of its own: left out, lest a tiny divisor give it all the gradient
-            alive = spread > 1e-4 * spread.mean().clamp_min(1e-6)
-            z = torch.where(alive, (z - centre) / torch.where(alive, spread, torch.ones_like(spread)), 0.0)
+        """Error, added over columns, of every trial as its own subject (n,), or as each (n, n_subjects)."""
+        z = self._standardised(z) if self.standardise else z
         if self.printed:
-            error = (z - self.critic(z, frozen=frozen)).abs().mean(-1)
+            error = (self.critic(z, frozen=frozen) - z).abs().sum(-1)
             return error[:, None].expand(-1, batch.n_subjects) if everyone else error
         labels = [] if batch.y is None else [batch.y[:, None] if everyone else batch.y]
         output = self.critic(z, None if everyone else batch.s, *labels, frozen=frozen)
-        return ((z[:, None] if everyone else z) - output).abs().mean(-1)
+        return (output - (z[:, None] if everyone else z)).abs().sum(-1)
 
-    def _losses(self, z, batch, frozen):
-        """Errors (n_strata, n_subjects) on the whole stratum and on the subject, and which cells count."""
-        error = self._errors(z, batch, True, frozen)
-        strata, cells = cell_rows(batch, z.dtype)
-        everyone = strata @ error / strata.sum(-1, keepdim=True).clamp_min(1)
-        counts = cells.sum(-1)
-        own = (cells * error.T).sum(-1) / counts.clamp_min(1)
-        return everyone, own, counts >= self.min_trials
+    def _standardised(self, z):
+        """Standardise the columns of z (n, n_features), mean and standard deviation held constant."""
+        with torch.no_grad():
+            centre = z.mean(0)
+            spread = (z - centre).square().mean(0).sqrt()  # several times faster than std
+            # a dead column has no scale of its own: left out, lest a tiny divisor give it all the gradient
+            alive = spread > 1e-4 * spread.mean().clamp_min(1e-6)
+            scale = torch.where(alive, 1 / spread, 0.0)
+        return (z - centre) * scale
 
-    def _average(self, value, usable):
-        """Mean over the subjects of each stratum, then over strata."""
-        per_stratum = (value * usable).sum(-1) / usable.sum(-1).clamp_min(1)
-        return mean_over_strata(per_stratum, usable.sum(-1) >= 2, self.reduction)
+    def _weights(self, batch, dtype):
+        """Weights of the errors (n, n_subjects) in the losses, for all losses are linear in the errors.
+
+        Returns
+        -------
+        everyone, own : Tensor of shape (n, n_subjects)
+            Mean over subjects (and strata) of the error on the stratum, and on the subject.
+        control : Tensor of shape (n, n_subjects)
+            The step of each subject's k, averaged over its strata.
+        """
+
+        def compute():
+            strata, cells = cell_rows(batch, dtype)
+            totals, counts = cell_counts(batch, dtype)
+            usable = (counts >= self.min_trials).to(dtype)
+            n_subjects = usable.sum(-1, keepdim=True)
+            counted = n_subjects >= 2
+            mean = usable * counted / n_subjects.clamp_min(1)
+            mean = mean if self.reduction == "sum" else mean / counted.sum().clamp_min(1)
+            control = mean if self.printed else usable / usable.sum(0).clamp_min(1)
+            # of every cell in the loss and in the control, for errors that are added over columns
+            weights = torch.stack([mean, control]) / self.n_features
+            everyone = (strata.T / totals.clamp_min(1)) @ weights
+            own = (cells * (weights / counts.clamp_min(1)).unsqueeze(-1)).sum(-3).mT
+            return everyone[0], own[0], self.gamma * everyone[1] - own[1]
+
+        return batch.once(
+            ("errors", dtype, self.min_trials, self.reduction, self.gamma, self.printed), compute
+        )
 
     def censor(self, z, batch):
         """Return the encoder's loss.
@@ -135,10 +157,8 @@ class BEGAN(Measure):
         value : Tensor of shape ()
             Error of every subject's code under the discriminator told that subject.
         """
-        error = self._errors(z, batch, False, frozen=True)
-        _, cells = cell_rows(batch, z.dtype)
-        counts = cells.sum(-1)
-        return self._average(cells @ error / counts.clamp_min(1), counts >= self.min_trials)
+        _, own, _ = self._weights(batch, z.dtype)
+        return own.sum(-1) @ self._errors(z, batch, False, frozen=True)
 
     def reveal(self, z, batch):
         """Return the loss of an encoder that joins the discriminator.
@@ -155,8 +175,9 @@ class BEGAN(Measure):
         value : Tensor of shape ()
             Error on everybody less the error on the subject.
         """
-        everyone, own, usable = self._losses(z, batch, frozen=True)
-        return self._average(everyone - (self.k * own if self.printed else own), usable)
+        everyone, own, _ = self._weights(batch, z.dtype)
+        weights = everyone - (self.k * own if self.printed else own)
+        return (weights * self._errors(z, batch, True, frozen=True)).sum()
 
     def critic_loss(self, z, batch):
         """Return the discriminator's loss and, in training mode, move k.
@@ -173,21 +194,14 @@ class BEGAN(Measure):
         loss : Tensor of shape ()
             Differentiable in the discriminator's parameters.
         """
-        everyone, own, usable = self._losses(z, batch, frozen=False)
-        # a copy: the graph must keep the k of this step while the buffer moves on
-        loss = self._average(everyone - self.k.clone() * own, usable)
+        everyone, own, control = self._weights(batch, z.dtype)
+        error = self._errors(z, batch, True, frozen=False)
+        loss = ((everyone - self.k * own) * error).sum()
         if self.training:
-            with torch.no_grad():
-                self._move_control(everyone, own, usable)
+            step = control * error.detach()
+            step = step.sum() if self.printed else step.sum(0)
+            self.k.copy_((self.k + self.beta * step).clamp(0, 1))
         return loss
-
-    def _move_control(self, everyone, own, usable):
-        step = self.gamma * everyone - own
-        if self.printed:
-            step = self._average(step, usable)
-        else:
-            step = (step * usable).sum(0) / usable.sum(0).clamp_min(1)
-        self.k.copy_((self.k + self.beta * step).clamp(0, 1))
 
     @torch.no_grad()
     def diagnostics(self, z, batch):
@@ -205,5 +219,6 @@ class BEGAN(Measure):
         numbers : dict
             ``divergence``, the mean of own error less error on everybody, and ``k``, the mean control.
         """
-        everyone, own, usable = self._losses(z, batch, frozen=True)
-        return {"divergence": self._average(own - everyone, usable), "k": self.k.mean()}
+        everyone, own, _ = self._weights(batch, z.dtype)
+        error = self._errors(z, batch, True, frozen=True)
+        return {"divergence": ((own - everyone) * error).sum(), "k": self.k.mean()}

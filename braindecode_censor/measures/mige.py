@@ -93,23 +93,24 @@ class MIGE(Measure):
         self.subject_weights = check_choice("subject_weights", subject_weights, ("frequency", "uniform"))
         self.calibrate = calibrate
         self.waits = getattr(self.score, "waits", True)
+        self.takes_stacks = getattr(self.score, "takes_stacks", False)
 
     def censor(self, z, batch):
         """Return the surrogate.
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or a stack of them.
         batch : Batch
             Labels.
 
         Returns
         -------
-        value : Tensor of shape ()
+        value : Tensor of shape (...)
             Its gradient in z is the estimated gradient of the mutual information.
         """
-        return (self.gradient(z, batch) * z).sum()
+        return (self.gradient(z, batch) * z).sum((-2, -1))
 
     @torch.no_grad()
     def gradient(self, z, batch):
@@ -117,21 +118,21 @@ class MIGE(Measure):
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or a stack of them.
         batch : Batch
             Labels.
 
         Returns
         -------
-        gradient : Tensor of shape (n, n_features)
+        gradient : Tensor of shape (..., n, n_features)
             Without graph.
         """
         z = z.detach()
         stratum = same_group(batch.y)
         if batch.continuous:
             outer = inner = self._stratum_weights(batch, z.dtype)
-            conditional = self._scores(_with_nuisance(z, batch.s), stratum)[:, : z.shape[1]]
+            conditional = self._scores(_with_nuisance(z, batch.s), stratum)[..., : z.shape[-1]]
         else:
             cell = same_group(batch.y, batch.s)
             outer, inner = self._cell_weights(stratum, cell, z.dtype)
@@ -142,29 +143,31 @@ class MIGE(Measure):
         scores = self.score.fit(z, same).at_samples()
         if not self.calibrate:
             return scores
-        mean = torch.ones_like(z @ z.T) if same is None else same.to(z.dtype)
+        mean = z.new_ones(z.shape[-2], z.shape[-2]) if same is None else same.to(z.dtype)
         mean = mean / mean.sum(-1, keepdim=True).clamp_min(1)
-        slope = mean @ -(scores * (z - mean @ z)).sum(-1) / z.shape[-1]
-        return scores / slope.clamp_min(1e-2)[:, None]
+        slope = mean @ -(scores * (z - mean @ z)).sum(-1, keepdim=True) / z.shape[-1]
+        return scores / slope.clamp_min(1e-2)
 
     def _cell_weights(self, stratum, cell, dtype):
         """Weight of every trial in the marginal and in the conditional term, each of shape (n,)."""
         size = group_sizes(cell)
-        usable = size >= self.min_trials
+        usable = (size >= self.min_trials).to(dtype)
+        per_subject = usable / size.clamp_min(1)
         if stratum is None:
-            stratum = torch.ones_like(cell)
-        per_subject = usable.to(dtype) / size.clamp_min(1)
-        in_stratum = stratum.to(dtype)
-        n_subjects = in_stratum @ per_subject  # every usable subject adds up to one
-        counts = (n_subjects > 1.5).to(dtype)
-        n_strata = (counts / in_stratum.sum(-1)).sum().round().clamp_min(1)
-        share = counts if self.reduction == "sum" else counts / n_strata
-        outer = share / in_stratum.sum(-1)
-        if self.subject_weights == "uniform":
-            inner = per_subject / n_subjects.clamp_min(1)
+            total = len(size)
+            n_subjects, n_usable = per_subject.sum(), usable.sum()
         else:
-            inner = usable.to(dtype) / (in_stratum @ usable.to(dtype)).clamp_min(1)
-        return outer, share * inner
+            in_stratum = stratum.to(dtype)
+            total = in_stratum.sum(-1)
+            n_subjects, n_usable = in_stratum @ per_subject, in_stratum @ usable
+        counts = (n_subjects > 1.5).to(dtype)  # every usable subject adds up to one
+        outer = (counts / total).expand(len(size))
+        if self.reduction == "mean":
+            n_strata = outer.sum().round().clamp_min(1)
+            counts, outer = counts / n_strata, outer / n_strata
+        if self.subject_weights == "uniform":
+            return outer, counts * per_subject / n_subjects.clamp_min(1)
+        return outer, counts * usable / n_usable.clamp_min(1)
 
     def _stratum_weights(self, batch, dtype):
         n = len(batch.s)
@@ -216,5 +219,5 @@ def _with_nuisance(z, s):
     """Append s, scaled to the total variance of z."""
     s = s.reshape(len(s), -1).to(z.dtype)
     s = s - s.mean(0)
-    scale = z.var(0, correction=0).sum().sqrt() / s.var(0, correction=0).sum().sqrt().clamp_min(1e-12)
-    return torch.cat([z, s * scale], dim=1)
+    scale = z.var(-2, correction=0).sum(-1).sqrt() / s.var(0, correction=0).sum().sqrt().clamp_min(1e-12)
+    return torch.cat([z, s * scale[..., None, None]], dim=-1)

@@ -4,7 +4,7 @@ import torch
 
 from braindecode_censor.kernels import make_kernel, squared_distances
 from braindecode_censor.lengthscales import make_lengthscale
-from braindecode_censor.measures.base import Measure
+from braindecode_censor.measures.base import Measure, with_gradient
 from braindecode_censor.measures.contrasts import OneVersusAll, make_contrast
 from braindecode_censor.weights import cell_rows, one_hot_rows
 
@@ -83,6 +83,9 @@ class MMD(Measure):
         self.lengthscale = make_lengthscale(lengthscale)
         self.self_pairs = self_pairs
         self.contrast = OneVersusAll()
+        self.takes_stacks = all(
+            getattr(part, "takes_stacks", False) for part in (self.kernel, self.lengthscale)
+        )
 
     def noise_shape(self, n_subjects):
         """Return the shape of the contrast's noise.
@@ -104,55 +107,61 @@ class MMD(Measure):
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or a stack of them.
         batch : Batch
             Labels.
 
         Returns
         -------
-        value : Tensor of shape ()
+        value : Tensor of shape (...)
             Unbiased estimate.
         """
-        d2 = squared_distances(z)
         with torch.no_grad():
+            x = z.detach()
+            d2 = squared_distances(x)
             precision = self.lengthscale.precision(d2)
             weights = self._gram_weights(batch, z.dtype)
-        return (weights * self.kernel(d2, precision)).sum()
+            # The gradient in z_i of sum_ij A_ij k(z_i, z_j) is the kernel's divergence, twice, as A is symmetric.
+            _, divergence, gram = self.kernel.operator(x, x, d2, precision, weights)
+            value = gram().sum((-2, -1))
+        return with_gradient(value, -2 * divergence, z)
 
     def _gram_weights(self, batch, dtype):
         """Return A (n, n), the weight of every kernel value in the penalty."""
         if batch.continuous:
             return self._neighbourhood_weights(batch, dtype)
-        rows, pairs = self._subjects(batch, dtype)
+        rows, overlap, pairs = self._subjects(batch, dtype)
         # value = sum over (a, b) of pairs[a, b] * (S_aa + S_bb - 2 S_ab) = sum of coefficients * S
-        coefficients = torch.diag_embed(pairs.sum(-1) + pairs.sum(-2)) - pairs - pairs.transpose(-1, -2)
-        mass = rows.sum(-1)
+        pairs = pairs + pairs.mT
+        coefficients = torch.diag_embed(pairs.sum(-1)) - pairs
+        mass = torch.diagonal(overlap, dim1=-2, dim2=-1)
         norms = mass[..., :, None] * mass[..., None, :]
-        overlap = rows @ rows.transpose(-1, -2)
-        if self.self_pairs:
-            overlap = torch.diag_embed(torch.diagonal(overlap, dim1=-2, dim2=-1))
         # A row of a single trial has no pairs: its norm is zero up to rounding, and no contrast uses it.
-        norms = (norms - overlap).clamp_min(1e-12)
-        scaled = torch.where(coefficients == 0, torch.zeros_like(norms), coefficients / norms)
+        norms = (norms - (torch.diag_embed(mass) if self.self_pairs else overlap)).clamp_min(1e-12)
+        scaled = coefficients / norms
         weights = rows.flatten(0, 1).T @ (scaled @ rows).flatten(0, 1)
-        diagonal = torch.zeros_like(weights[0])
+        diagonal = torch.diagonal(weights)
         if self.self_pairs:
             across = scaled - torch.diag_embed(torch.diagonal(scaled, dim1=-2, dim2=-1))
-            diagonal = (rows * (across @ rows)).sum((0, 1))
-        same = torch.eye(len(weights), dtype=torch.bool, device=weights.device)
-        return torch.where(same, diagonal, weights)
+            diagonal.copy_((rows * (across @ rows)).sum((0, 1)))
+        else:
+            diagonal.zero_()
+        return weights
 
     def _subjects(self, batch, dtype):
-        """Rows (n_strata, 1 + n_subjects, n) and the weight of every comparison of two of them."""
+        """Rows (n_strata, 1 + n_subjects, n), trials that two of them share, and the weight of their comparison."""
         strata, cells = cell_rows(batch, dtype)
-        usable = (cells.sum(-1) >= self.min_trials).to(dtype)
+        rows = torch.cat([strata[:, None], cells], dim=1)
+        overlap = rows @ rows.mT
+        counts = torch.diagonal(overlap, dim1=-2, dim2=-1)[:, 1:]
+        usable = (counts >= self.min_trials).to(dtype)
         usable = usable * (usable.sum(-1, keepdim=True) >= 2)
         pairs = self.contrast.select(usable, batch.noise)
         if self.reduction == "mean":
             n_pairs = pairs.sum((-1, -2), keepdim=True)
-            pairs = pairs / n_pairs.clamp_min(1) / (n_pairs > 0).sum().clamp_min(1)
-        return torch.cat([strata[:, None], cells], dim=1), pairs
+            pairs = pairs / (n_pairs.clamp_min(1) * (n_pairs > 0).sum().clamp_min(1))
+        return rows, overlap, pairs
 
     def _neighbourhood_weights(self, batch, dtype):
         """Return A (n, n) for a continuous nuisance: each trial's neighbours in s against its stratum."""

@@ -35,6 +35,9 @@ class ScoreEstimator:
     def __init__(self, kernel="rbf", lengthscale="median"):
         self.kernel = make_kernel(kernel)
         self.lengthscale = make_lengthscale(lengthscale)
+        self.takes_stacks = all(
+            getattr(part, "takes_stacks", False) for part in (self.kernel, self.lengthscale)
+        )
 
     def __getstate__(self):
         # What was fitted holds closures over a batch's tensors; a copy or a pickle is an unfitted twin.
@@ -47,7 +50,7 @@ class ScoreEstimator:
         Parameters
         ----------
         x : Tensor of shape (n, d)
-            The sample.
+            The sample, or with ``takes_stacks`` a stack of samples (..., n, d) that are partitioned alike.
         same : Tensor of shape (n, n), bool, optional
             Pairs that belong to the same group; a sample in no group (empty row) gets the score zero.
 
@@ -58,13 +61,18 @@ class ScoreEstimator:
         """
         x = x.detach()
         self._same = same
-        mask = torch.ones_like(x[:, :1] @ x[:, :1].T) if same is None else same.to(x.dtype)
-        self._n = mask.sum(-1, keepdim=True).clamp_min(1)
         # Scores do not change under translation, and products lose fewer digits near the origin; every group
         # has its own, for groups may lie far apart.
-        self._centre = mask @ x / self._n
+        if same is None:
+            mask = x.new_ones(1, 1)
+            self._n = x.new_full((x.shape[-2], 1), max(x.shape[-2], 1))
+            self._centre = x.mean(-2, keepdim=True)
+        else:
+            mask = same.to(x.dtype)
+            self._n = mask.sum(-1, keepdim=True).clamp_min(1)
+            self._centre = mask @ x / self._n
         self._x = x - self._centre
-        self._d2 = squared_distances(self._x)
+        self._d2 = squared_distances(self._x, centred=True)
         precision = self.lengthscale.precision(self._d2, same)
         self._apply, divergence, self._dense = self.kernel.operator(
             self._x, self._x, self._d2, precision, mask
@@ -117,11 +125,12 @@ class ScoreEstimator:
     def _regularised_solve(self, ridge, rhs):
         """Solve (K + diag(ridge)) c = rhs for ridge (n, 1) and rhs (n, d)."""
         matrix = self._dense()
-        repeat = matrix.shape[0] // len(rhs)  # d for a kernel that mixes coordinates, else 1
+        size = matrix.shape[-1]
+        repeat = size // rhs.shape[-2]  # d for a kernel that mixes coordinates, else 1
         # A sample in no group has a zero row: a unit on the diagonal keeps the system regular.
-        alone = (torch.diagonal(matrix) == 0).to(matrix.dtype)
-        matrix = matrix + torch.diag(ridge.expand(-1, repeat).reshape(-1) + alone)
+        alone = (torch.diagonal(matrix, dim1=-2, dim2=-1) == 0).to(matrix.dtype)
+        matrix = matrix + torch.diag_embed(ridge.expand(-1, repeat).reshape(-1) + alone)
         # LU, not Cholesky: the pointwise length scales make kernels that are not positive definite.
         # solve_ex does not look at the error code, which would wait for the device.
-        solution, _ = torch.linalg.solve_ex(matrix, rhs.reshape(matrix.shape[0], -1))
+        solution, _ = torch.linalg.solve_ex(matrix, rhs if repeat == 1 else rhs.reshape(size, -1))
         return solution.reshape(rhs.shape)

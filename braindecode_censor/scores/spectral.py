@@ -1,8 +1,9 @@
 """The spectral Stein gradient estimator (SSGE)."""
 
 import torch
+from torch import nn
 
-from braindecode_censor._check import check_fraction, check_size
+from braindecode_censor._check import check_fraction, check_size, is_traced
 from braindecode_censor.scores.base import ScoreEstimator
 from braindecode_censor.weights import group_ranks
 
@@ -29,9 +30,10 @@ class SSGE(ScoreEstimator):
 
     Notes
     -----
-    All groups are decomposed by **one** call: adding :math:`2g + 2` to the diagonal of the g-th group moves its
-    eigenvalues, which lie in [0, 1], into an interval of its own, so no eigenvector can mix two groups. That
-    costs digits, hence float64 inside whatever the input. Where the first eigenvalue exceeds `ratio` alone,
+    All groups are decomposed by **one** call, of their blocks where shapes may depend on values, which on a GPU and in
+    a traced graph they may not. There, adding :math:`2g + 2` to the diagonal of the g-th group moves its eigenvalues,
+    which lie in [0, 1], into an interval of its own, so no eigenvector can mix two groups. That costs digits, hence
+    float64 inside whatever the input. Where the first eigenvalue exceeds `ratio` alone,
     implementations that slice with ``[-0:]`` keep *all* eigenvectors and blow up; here one is kept.
 
     A decomposition checks its error code, so this estimator waits for the device once per fit; the others do not.
@@ -51,46 +53,75 @@ class SSGE(ScoreEstimator):
         self.n_eigen = None if n_eigen is None else check_size("n_eigen", n_eigen)
 
     def _solve(self):
-        gram = self._dense().double() / self._n.double()
+        gram, h = self._dense().double() / self._n, self._h.double()
         if self._same is None:
-            group = torch.zeros(gram.shape[-1], dtype=torch.long, device=gram.device)
+            score, self._spectrum = self._invert(*_eigenpairs(gram), h, gram.shape[-1])
+        elif is_traced(gram, self._same) or gram.is_cuda:
+            score = self._solve_shifted(gram, h)
         else:
-            group, _ = group_ranks(self._same)
-        shifted, vectors = _eigenpairs(gram + torch.diag(2.0 * (1 + group.double())))
-        # eigenvalues of one group all lie in [2g + 1.5, 2g + 3.5]; samples in no group have g = -1
-        vector_group = ((shifted + 0.5) / 2).floor() - 1
-        values = (vectors * (gram @ vectors)).sum(0)  # Rayleigh quotients: free of the shift's rounding
-        kept = self._kept(values, vector_group)
-        inverse = torch.where(kept, 1 / values.clamp_min(1e-300), 0.0)
-        projected = vectors.T @ self._h.double()
-        self._in_sample = (-vectors @ (inverse[:, None] * projected)).to(self._h.dtype)
-        # c with score(x) = K_xX c; 1/n because values are those of K/n
-        self._c = (-vectors @ ((inverse**2)[:, None] * projected)).to(self._h.dtype) / self._n
+            score = self._solve_blocks(gram, h)
+        self._in_sample = score.to(self._h.dtype)
 
-    def _kept(self, values, group):
-        """Tell which eigenpairs are kept; they come sorted by group, then ascending by value."""
-        n = len(values)
-        order = torch.arange(n, device=values.device)
-        peers = group[:, None] == group[None, :]
-        larger = peers & (order[None, :] >= order[:, None])  # itself and those above
-        rank = larger.sum(-1) - 1
+    def _solve_shifted(self, gram, h):
+        """Decompose the groups within the whole matrix."""
+        group, _ = group_ranks(self._same)
+        shifted, vectors = _eigenpairs(gram + torch.diag(2.0 * (1 + group.double())))
+        values = (vectors * (gram @ vectors)).sum(-2)  # Rayleigh quotients: free of the shift's rounding
+        # eigenvalues of one group all lie in [2g + 1.5, 2g + 3.5]; samples in no group have g = -1
+        group = ((shifted + 0.5) / 2).floor() - 1
+        peers = group.unsqueeze(-1) == group.unsqueeze(-2)
+        score, _ = self._invert(values, vectors, h, peers.sum(-1), peers)
+        return score
+
+    def _solve_blocks(self, gram, h):
+        """Decompose the groups' own matrices, filled up with zeros to the size of the largest."""
+        n, block = len(self._same), group_ranks(self._same)[0] + 1  # those in no group share the first
+        place = self._same.tril(-1).sum(-1)
+        member = torch.full((int(block.max()) + 1, int(place.max()) + 1), n)
+        member[block, place] = torch.arange(n)
+        size = (member < n).sum(-1, keepdim=True)
+        gram = nn.functional.pad(gram, (0, 1, 0, 1))[..., member[:, :, None], member[:, None, :]]
+        h = nn.functional.pad(h, (0, 0, 0, 1))[..., member, :]
+        score, _ = self._invert(*_eigenpairs(gram), h, size)
+        return score[..., block, place, :]
+
+    def _invert(self, values, vectors, h, size, peers=None):
+        """Apply the inverse on the kept eigenvectors to h; return also their coefficients in c."""
+        kept = self._kept(values, size, peers)
+        inverse = torch.where(kept, 1 / values.clamp_min(1e-300), 0.0).unsqueeze(-1)
+        projected = inverse * (vectors.mT @ h)
+        return -(vectors @ projected), (vectors, inverse, projected)
+
+    def _kept(self, values, size, peers=None):
+        """Tell which eigenpairs are kept, of those ascending in the last axis, or group by group with `peers`."""
+        order = torch.arange(values.shape[-1], device=values.device)
+        if peers is None:
+            rank = len(order) - 1 - order
+            above = values.flip(-1).cumsum(-1).flip(-1)  # the value itself and those above
+            total = above[..., :1]
+        else:
+            larger = peers & (order >= order[:, None])
+            rank = larger.sum(-1) - 1
+            above, total = ((mask * values.unsqueeze(-2)).sum(-1) for mask in (larger, peers))
         if self.n_eigen is not None:
             kept = rank < self.n_eigen
         else:
-            share = (larger * values).sum(-1) / (peers * values).sum(-1).clamp_min(1e-300)
-            ratio = self.ratio or torch.where(peers.sum(-1) > 64, 0.99, 0.95).to(values.dtype)
-            kept = (share < ratio) | (rank == 0)
-        return kept & (group >= 0) & (values > 0)
+            ratio = self.ratio or 0.95 + 0.04 * (torch.as_tensor(size) > 64)
+            kept = (above < ratio * total.clamp_min(1e-300)) | (rank == 0)
+        return kept & (values > 0)
 
     def _extend(self, apply, zeta, context):
-        return apply(self._c)
+        vectors, inverse, projected = self._spectrum
+        # score(x) = K_xX c; 1/n because the values are those of K/n
+        return apply((-vectors @ (inverse * projected)).to(self._h.dtype) / self._n)
 
 
 def _eigenpairs(matrix):
-    """Eigenvalues, ascending, and eigenvectors of a symmetric positive definite matrix."""
+    """Eigenvalues, ascending, and eigenvectors of symmetric matrices."""
     if not matrix.is_cuda:
         return torch.linalg.eigh(matrix)
     # torch's eigh takes matrices of this size one by one on a GPU. This decomposition is batched under vmap, and for
     # a positive definite matrix it is the same.
-    vectors, values, _ = torch.linalg.svd(matrix, driver="gesvda")
-    return values.flip(-1), vectors.flip(-1)
+    shift = 2.0 * torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    vectors, values, _ = torch.linalg.svd(matrix + shift, driver="gesvda")
+    return (values - 2.0).flip(-1), vectors.flip(-1)
