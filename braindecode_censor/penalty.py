@@ -379,7 +379,7 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
         if options:
             raise ValueError(f"method is a measure already, so its options {sorted(options)} have no effect.")
         _check_measure(method, mode, nuisance, sizes)
-        if method.takes_stacks:
+        if _judges_stacks(method):
             return [method] * n_terms
         return [method, *(copy.deepcopy(method) for _ in range(n_terms - 1))]
     make = method if callable(method) else MEASURES[check_choice("method", method, MEASURES)]
@@ -398,9 +398,14 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
             )
     _check_options(method, make, options)
     measures = [make(**sizes, nuisance=nuisance, **options)]
-    if getattr(measures[0], "takes_stacks", False):
+    if _judges_stacks(measures[0]):
         return measures * n_terms
     return measures + [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms - 1)]
+
+
+def _judges_stacks(measure):
+    """Whether one call can judge both halves of z: only if revealing is nothing but the opposite of censoring."""
+    return getattr(measure, "takes_stacks", False) and type(measure).reveal is Measure.reveal
 
 
 def _check_measure(measure, mode, nuisance, sizes):

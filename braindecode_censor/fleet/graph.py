@@ -10,10 +10,10 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as F
 
 from braindecode_censor.fleet.masks import GivenMask, decide_places
-from braindecode_censor.fleet.recording import Recorder, push_groups
+from braindecode_censor.fleet.recording import Recorder, run_side_by_side
 from braindecode_censor.fleet.stack import Layout, adam_step, join_rows
 
-__all__ = ["Graph", "Part", "take_step"]
+__all__ = ["Graph", "Part", "critic_state", "take_step"]
 
 
 class Part(NamedTuple):
@@ -43,6 +43,39 @@ class Part(NamedTuple):
     noise: Tensor | None
     coefficients: Tensor
 
+    def penalty_inputs(self, z):
+        """Return all that a group's penalty and critics need.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n_members, n, n_features)
+            Latent codes, detached.
+
+        Returns
+        -------
+        inputs : dict of str to Tensor
+            For :meth:`Graph.push`.
+        """
+        inputs = {"z": z, "s": self.s, "y": self.y, "coefficients": self.coefficients}
+        inputs |= {} if self.noise is None else {"noise": self.noise}
+        return inputs | critic_state(self.state)
+
+
+def critic_state(state):
+    """Return the part of a stack that belongs to critics.
+
+    Parameters
+    ----------
+    state : dict of str to Tensor
+        Stacked.
+
+    Returns
+    -------
+    part : dict of str to Tensor
+        Their parameters, optimisers and controls.
+    """
+    return {name: tensor for name, tensor in state.items() if name.startswith(("phi", "control."))}
+
 
 def take_step(parts, x, moments, masks, compiled=True, steady=True):
     """Take one step of critics, encoders and classifiers, critics first.
@@ -63,8 +96,8 @@ def take_step(parts, x, moments, masks, compiled=True, steady=True):
     compiled : bool
         Whether to use the compiled parts, where there are any.
     steady : bool
-        Whether steps of these shapes are likely to come again; see
-        :func:`~braindecode_censor.fleet.recording.push_groups`.
+        Whether steps of these shapes are likely to come again, so that recording them may pay; see
+        :mod:`braindecode_censor.fleet.recording`.
 
     Returns
     -------
@@ -85,21 +118,18 @@ def take_step(parts, x, moments, masks, compiled=True, steady=True):
     lead.encoder.train()
     z, loss, buffers = encode(theta, buffers, x, moments, y, class_weight, masks)
     codes, losses = z.detach().split(sizes), loss.detach().split(sizes)
-    censored = [k for k, part in enumerate(parts) if part.graph.penalty is not None]
-    found = push_groups([parts[k] for k in censored], [codes[k] for k in censored], steady)
-    found = dict(zip(censored, found))
+    found = _push_all(parts, codes, steady)
     outputs, cotangents = [loss], [torch.ones_like(loss)]
-    if censored:
+    if found:
         outputs.append(z)
-        pushes = [found[k][0] if k in found else torch.zeros_like(code) for k, code in enumerate(codes)]
+        pushes = [found[k]["push"] if k in found else torch.zeros_like(z) for k, z in enumerate(codes)]
         cotangents.append(join_rows(pushes))
     gradient = torch.autograd.grad(outputs, theta, cotangents)[0]
     numbers = []
     for k, own_loss in enumerate(losses):
         nothing = torch.full_like(own_loss, math.nan)
-        numbers.append(
-            torch.stack([own_loss, *(found[k][1:] if k in found else (nothing, nothing))]).detach()
-        )
+        more = [found[k][name] if k in found else nothing for name in ("values", "critic_losses")]
+        numbers.append(torch.stack([own_loss, *more]).detach())
     options, theta = lead.options, theta.detach()
     with torch.no_grad():
         steps = join_rows([part.coefficients[:, :3] for part in parts]).T
@@ -110,6 +140,19 @@ def take_step(parts, x, moments, masks, compiled=True, steady=True):
         for part, rows in zip(parts, tensor.split(sizes)):
             part.state[name] = rows
     return codes, numbers
+
+
+def _push_all(parts, codes, steady):
+    """Results of :meth:`Graph.push` by the place of their part, for those with a penalty; moves the critics' state."""
+    censored = [k for k, part in enumerate(parts) if part.graph.penalty is not None]
+    inputs = [parts[k].penalty_inputs(codes[k]) for k in censored]
+    if steady:
+        found = run_side_by_side([parts[k].graph.recorded_push for k in censored], inputs)
+    else:
+        found = [parts[k].graph.push(given) for k, given in zip(censored, inputs)]
+    for k, result in zip(censored, found):
+        parts[k].state.update({name: result[name] for name in critic_state(parts[k].state)})
+    return dict(zip(censored, found))
 
 
 class Graph:
@@ -141,7 +184,10 @@ class Graph:
             self.critic_layout = Layout(self.penalty)
             self.critic_steps = censor.critic_steps if censor.optimizer is not None else 0
             self.critic_options = censor.optimizer.defaults if self.critic_steps else None
-            self.recorder = Recorder(self)
+            able = not any(measure.waits for measure in self.penalty.measures)
+            self.recorded_push, self.recorded_diagnose = (
+                Recorder(function, able) for function in (self.push, self.diagnose)
+            )
         self.compiled_encode, self.compiled_adam, self.compiled_decide = self.encode, adam_step, None
         if compile:
             options = {"backend": compile} if isinstance(compile, str) else {}
@@ -213,53 +259,47 @@ class Graph:
         loss = -(F.log_softmax(logits, -1).gather(1, y.unsqueeze(1)).squeeze(1) * weight).sum() / weight.sum()
         return z, loss, buffers
 
-    def push(self, part, z):
+    def forget_recordings(self):
+        """Give up what was recorded, with its memory; for a group whose members have changed."""
+        if self.penalty is not None:
+            self.recorded_push.clear()
+            self.recorded_diagnose.clear()
+
+    def push(self, inputs):
         """Train the critics, then ask what the penalty does to z.
 
         Parameters
         ----------
-        part : Part
-            The group's; the critics in its state are changed.
-        z : Tensor of shape (n_members, n, n_features)
-            Latent codes, detached.
+        inputs : dict of str to Tensor
+            From :meth:`Part.penalty_inputs`; the critics' vectors are changed in place.
 
         Returns
         -------
-        push : Tensor of shape (n_members, n, n_features)
-            Gradient of the penalty in z times λ.
-        values, critic_losses : Tensor of shape (n_members,)
-            What there is to log.
+        results : dict of str to Tensor
+            ``push`` (n_members, n, n_features), the gradient of the penalty in z times λ; ``values`` and
+            ``critic_losses`` (n_members,), what there is to log; and the critics' state under its own names.
         """
-        state, data = part.state, part
-        phi, control = state["phi"], _part(state, "control.")
+        z, s, y, coefficients, noise = (inputs.get(k) for k in ("z", "s", "y", "coefficients", "noise"))
+        phi, control = inputs["phi"], _part(inputs, "control.")
         losses = z.new_full((len(z),), math.nan)
-        noise_axis = None if data.noise is None else 0
         for k in range(self.critic_steps):
             leaf = phi.detach().requires_grad_()
-            losses, control = vmap(self._critic_loss)(
-                self.critic_layout.unpack(leaf), control, z, data.s, data.y
-            )
+            losses, control = vmap(self._critic_loss)(self.critic_layout.unpack(leaf), control, z, s, y)
             (gradient,) = torch.autograd.grad(losses.sum(), leaf)
-            coefficients = data.coefficients.T[4 + 3 * k : 7 + 3 * k]
+            options, steps = self.critic_options, coefficients.T[4 + 3 * k : 7 + 3 * k]
+            moments = inputs["phi_first"], inputs["phi_second"]
             with torch.no_grad():
-                options = self.critic_options
-                self.compiled_adam(
-                    phi,
-                    gradient,
-                    state["phi_first"],
-                    state["phi_second"],
-                    coefficients,
-                    options["betas"],
-                    options["eps"],
-                )
-        state.update({f"control.{name}": tensor for name, tensor in control.items()})
+                self.compiled_adam(phi, gradient, *moments, steps, options["betas"], options["eps"])
         leaf = z.clone().requires_grad_()
-        values = vmap(self._penalty_value, in_dims=(0, 0, 0, 0, 0, noise_axis))(
-            self.critic_layout.unpack(phi), control, leaf, data.s, data.y, data.noise
+        values = vmap(self._penalty_value, in_dims=(0, 0, 0, 0, 0, None if noise is None else 0))(
+            self.critic_layout.unpack(phi), control, leaf, s, y, noise
         )
         (gradient,) = torch.autograd.grad(values.sum(), leaf)
-        weight = data.coefficients[:, 3].view(-1, 1, 1)
-        return torch.where(weight != 0, weight * gradient, 0.0), values, losses
+        weight = coefficients[:, 3].view(-1, 1, 1)
+        results = {"push": torch.where(weight != 0, weight * gradient, 0.0)}
+        results |= {"values": values.detach(), "critic_losses": losses.detach()}
+        results |= {name: inputs[name] for name in ("phi", "phi_first", "phi_second")}
+        return results | {f"control.{name}": tensor.detach() for name, tensor in control.items()}
 
     def _critic_loss(self, parameters, control, z, s, y):
         control = {name: tensor.clone() for name, tensor in control.items()}
@@ -270,25 +310,22 @@ class Graph:
         return functional_call(self.penalty, {**parameters, **control}, (z, s, y, noise))
 
     @torch.no_grad()
-    def diagnose(self, state, z, s, y):
+    def diagnose(self, inputs):
         """Return the penalty's diagnostics.
 
         Parameters
         ----------
-        state : dict of str to Tensor
-            Stacked.
-        z : Tensor of shape (n_members, n, n_features)
-            Latent codes.
-        s, y : Tensor of shape (n_members, n)
-            Subjects and classes.
+        inputs : dict of str to Tensor
+            Latent codes ``z`` (n_members, n, n_features), subjects ``s`` and classes ``y`` (n_members, n), and the
+            critics' state.
 
         Returns
         -------
         numbers : dict of str to Tensor of shape (n_members,)
             Named numbers.
         """
-        parameters, control = self.critic_layout.unpack(state["phi"]), _part(state, "control.")
-        return vmap(self._diagnose_one)(parameters, control, z, s, y)
+        parameters, control = self.critic_layout.unpack(inputs["phi"]), _part(inputs, "control.")
+        return vmap(self._diagnose_one)(parameters, control, inputs["z"], inputs["s"], inputs["y"])
 
     def _diagnose_one(self, parameters, control, z, s, y):
         tensors = {f"penalty.{name}": tensor for name, tensor in {**parameters, **control}.items()}

@@ -111,12 +111,11 @@ class Group:
         join = lambda old, new: {k: torch.cat([old[k], t]) for k, t in new.items()} if old else new  # noqa: E731
         self.state, self.best = join(self.state, state), join(self.best, best)
         self.members += members
+        self.graph.forget_recordings()
         self._tabulate()
 
     def _tabulate(self):
-        """Put what members know of the trials into tables on the device; called whenever members have changed."""
-        if self.graph.penalty is not None:
-            self.graph.recorder.clear()
+        """Put what members know of the trials into tables on the device."""
         place = {"device": self.resident.x.device}
         self.y, self.s = (
             torch.as_tensor(np.stack([getattr(m, name) for m in self.members]), **place)
@@ -256,6 +255,7 @@ class Group:
         rows = torch.tensor(stay, dtype=torch.int64, device=self.resident.x.device)
         self.state, self.best = take_rows(self.state, rows), take_rows(self.best, rows)
         self.members = [self.members[i] for i in stay]
+        self.graph.forget_recordings()
         if self.members:
             self._tabulate()
         return states

@@ -1,52 +1,52 @@
-"""Penalties as recorded launches: on a GPU a penalty is a thousand tiny kernels, and launching them is what costs.
+"""Recorded launches: on a GPU a penalty is a thousand tiny kernels, and launching them is what costs.
 
 A CUDA graph replays all kernels of a group's penalty, critics and their optimisers by one call of the host, and
 graphs of different groups run side by side on streams of their own.
 """
 
+import gc
+from contextlib import contextmanager
 from functools import lru_cache
 
 import torch
 
-__all__ = ["Recorder", "push_groups"]
+__all__ = ["Recorder", "Recording", "run_side_by_side"]
 
 # More do not help: this many small kernels fill the device's queues.
 _N_STREAMS = 16
 
 
-def push_groups(parts, codes, steady=True):
-    """Train the critics of all groups and ask what the penalties do to z.
+def run_side_by_side(recorders, inputs):
+    """Call functions that do not depend on each other.
 
     Parameters
     ----------
-    parts : list of Part
-        The groups, all with a penalty.
-    codes : list of Tensor of shape (n_members, n, n_features)
-        Their latent codes, detached.
-    steady : bool
-        Whether steps of these shapes are likely to come again, so that recording them pays.
+    recorders : list of Recorder
+        The functions.
+    inputs : list of dict of str to Tensor
+        Their arguments.
 
     Returns
     -------
-    found : list of tuple
-        For each group what :meth:`~braindecode_censor.fleet.graph.Graph.push` returns, valid until the next call.
+    results : list of dict of str to Tensor
+        What each returned.
     """
-    recordings = [part.graph.recorder.find(part, z) if steady else None for part, z in zip(parts, codes)]
-    found, busy = {}, []
+    recordings = [recorder.find(given) for recorder, given in zip(recorders, inputs)]
+    results, busy = {}, []
     # those that run by themselves first: the host then launches the others beside them
     for k, recording in enumerate(recordings):
         if recording is not None:
-            stream = _streams(codes[k].device)[len(busy) % _N_STREAMS]
+            stream = _streams(recording.device)[len(busy) % _N_STREAMS]
             stream.wait_stream(torch.cuda.current_stream(stream.device))
             with torch.cuda.stream(stream):
-                found[k] = recording.replay(parts[k], codes[k])
+                results[k] = recording.replay(inputs[k])
             busy.append(stream)
     for k, recording in enumerate(recordings):
         if recording is None:
-            found[k] = parts[k].graph.push(parts[k], codes[k])
+            results[k] = recorders[k].function(inputs[k])
     for stream in dict.fromkeys(busy):
         torch.cuda.current_stream(stream.device).wait_stream(stream)
-    return [found[k] for k in range(len(parts))]
+    return [results[k] for k in range(len(recorders))]
 
 
 @lru_cache
@@ -55,114 +55,108 @@ def _streams(device):
 
 
 class Recorder:
-    """Decides when a group's penalty is recorded, and keeps the recordings.
+    """Decides when a function is recorded, and keeps the recordings, one for each shape of its arguments.
 
-    The first step of a shape runs as usual, which also sets up the libraries it needs; the second is recorded.
+    The first call of a shape runs as usual, which also sets up the libraries it needs; the second is recorded.
 
     Parameters
     ----------
-    graph : Graph
-        Whose :meth:`~braindecode_censor.fleet.graph.Graph.push` is recorded.
+    function : callable
+        From a dict of tensors to a dict of tensors. A result with the name of an argument is the argument's next
+        value, which may be changed in place.
+    able : bool
+        Whether it may be recorded: a host that waits for values in the middle would break the recording.
     """
 
-    def __init__(self, graph):
-        self.graph = graph
-        # A host that waits for values in the middle of a recording would break it.
-        self.able = not any(measure.waits for measure in graph.penalty.measures)
+    def __init__(self, function, able=True):
+        self.function, self.able = function, able
         self.recordings = {}
 
-    def find(self, part, z):
-        """Return the recording of steps of this shape.
+    def find(self, inputs):
+        """Return the recording for arguments of this shape.
 
         Parameters
         ----------
-        part : Part
-            The group's.
-        z : Tensor of shape (n_members, n, n_features)
-            Its latent codes.
+        inputs : dict of str to Tensor
+            Arguments.
 
         Returns
         -------
         recording : Recording or None
-            None where there is none: elsewhere than on a GPU, at the first step of a shape, and for measures
-            that wait for the device.
+            None where there is none: elsewhere than on a GPU, at the first call of a shape, and where recording is
+            out of the question.
         """
-        if not (self.able and z.is_cuda):
+        if not (self.able and all(tensor.is_cuda for tensor in inputs.values())):
             return None
-        shape = tuple(z.shape)
-        if shape not in self.recordings:
-            self.recordings[shape] = None
-        elif self.recordings[shape] is None:
-            self.recordings[shape] = Recording(self.graph, part, z)
-        return self.recordings[shape]
+        shapes = tuple(tensor.shape for tensor in inputs.values())
+        if shapes not in self.recordings:
+            self.recordings[shapes] = None
+        elif self.recordings[shapes] is None:
+            self.recordings[shapes] = Recording(self.function, inputs)
+        return self.recordings[shapes]
 
     def clear(self):
-        """Forget all recordings, with their memory; for a group whose members have changed."""
+        """Forget all recordings, with their memory."""
         self.recordings.clear()
 
 
 class Recording:
-    """One step of a group's penalty and critics as a CUDA graph.
+    """One call of a function as a CUDA graph.
 
     Parameters
     ----------
-    graph : Graph
-        The group's.
-    part : Part
-        A step of the shape to record; its state is not changed.
-    z : Tensor of shape (n_members, n, n_features)
-        Its latent codes.
+    function : callable
+        See :class:`Recorder`.
+    inputs : dict of str to Tensor
+        Arguments of the shape to record; not changed.
     """
 
-    def __init__(self, graph, part, z):
-        self.inputs = [tensor.clone() for tensor in _inputs(part, z)]
-        self.state = {name: tensor.clone() for name, tensor in part.state.items() if _is_critic(name)}
-        y, s, coefficients, z, *noise = self.inputs
-        noise = noise[0] if noise else None
-        recorded = part._replace(state=dict(self.state), y=y, s=s, coefficients=coefficients, noise=noise)
-        self.graph, stream = torch.cuda.CUDAGraph(), _streams(z.device)[0]
-        stream.wait_stream(torch.cuda.current_stream(z.device))
-        with torch.cuda.stream(stream):
+    def __init__(self, function, inputs):
+        self.inputs = {name: tensor.clone() for name, tensor in inputs.items()}
+        self.device = next(iter(inputs.values())).device
+        self.graph, stream = torch.cuda.CUDAGraph(), _streams(self.device)[0]
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream), _nothing_waits():
             self.graph.capture_begin()
             try:
-                self.outputs = graph.push(recorded, z)
-                for name, tensor in self.state.items():  # where the next replay reads it
-                    if recorded.state[name] is not tensor:
-                        tensor.copy_(recorded.state[name])
+                self.outputs = dict(function(dict(self.inputs)))
+                for name, tensor in self.inputs.items():  # next values to where the next replay reads them
+                    if name in self.outputs:
+                        if self.outputs[name] is not tensor:
+                            tensor.copy_(self.outputs[name])
+                        self.outputs[name] = tensor
             finally:
                 self.graph.capture_end()
-        torch.cuda.current_stream(z.device).wait_stream(stream)
+        torch.cuda.current_stream(self.device).wait_stream(stream)
 
-    def replay(self, part, z):
-        """Take the step.
+    def replay(self, inputs):
+        """Call the function.
 
         Parameters
         ----------
-        part : Part
-            The group's; the critics in its state are changed.
-        z : Tensor of shape (n_members, n, n_features)
-            Its latent codes.
+        inputs : dict of str to Tensor
+            Arguments of the shape that was recorded; not changed, but for the results of the last replay.
 
         Returns
         -------
-        push, values, critic_losses : Tensor
-            As :meth:`~braindecode_censor.fleet.graph.Graph.push` returns them; overwritten by the next replay.
+        outputs : dict of str to Tensor
+            Its results, which the next replay overwrites.
         """
-        own, given = list(self.inputs), _inputs(part, z)
-        for name, tensor in self.state.items():
-            if part.state[name] is not tensor:  # after a replay it is
-                own.append(tensor)
-                given.append(part.state[name])
-        torch._foreach_copy_(own, given)
+        new = [name for name, tensor in inputs.items() if tensor is not self.inputs[name]]
+        torch._foreach_copy_([self.inputs[name] for name in new], [inputs[name] for name in new])
         self.graph.replay()
-        part.state.update(self.state)
         return self.outputs
 
 
-def _inputs(part, z):
-    tensors = [part.y, part.s, part.coefficients, z]
-    return tensors if part.noise is None else [*tensors, part.noise]
-
-
-def _is_critic(name):
-    return name.startswith(("phi", "control."))
+@contextmanager
+def _nothing_waits():
+    """Keep out what would wait for the device, and so break a recording."""
+    collects, library = gc.isenabled(), torch.backends.cuda.preferred_linalg_library()
+    gc.disable()  # an old recording that the collector finds is given back there and then
+    torch.backends.cuda.preferred_linalg_library("cusolver")  # MAGMA, else taken for large batches, waits
+    try:
+        yield
+    finally:
+        torch.backends.cuda.preferred_linalg_library(library)
+        if collects:
+            gc.enable()

@@ -60,7 +60,7 @@ def test_recorded_penalties_are_the_same(score, lengthscale, monkeypatch):
     made = []
     record = recording.Recording.__init__
     monkeypatch.setattr(
-        recording.Recording, "__init__", lambda *args: made.append(args[2].y.shape) or record(*args)
+        recording.Recording, "__init__", lambda *args: made.append(args[2]["y"].shape) or record(*args)
     )
     recorded = train_together(X, y, subjects, settings)
     assert {shape[0] for shape in made} == (set() if score == "ssge" else {3, 2})
