@@ -198,7 +198,7 @@ class TSNEScale:
 
     takes_stacks = True  # of distances (..., n, n)
 
-    def __init__(self, perplexity=0.95, n_steps=20):
+    def __init__(self, perplexity=0.95, n_steps=16):
         self.perplexity = check_fraction("perplexity", perplexity)
         self.n_steps = check_size("n_steps", n_steps)
 
