@@ -179,10 +179,14 @@ class Penalty(nn.Module):
             return 0 * z.sum()  # differentiable
         terms = self._terms(z)
         if len(terms) == 2 and method is _censor_or_reveal and self.measures[0] is self.measures[1]:
-            censored, revealed = self.measures[0].censor(z.unflatten(1, (2, -1)).transpose(0, 1), batch).unbind()
+            censored, revealed = (
+                self.measures[0].censor(z.unflatten(1, (2, -1)).transpose(0, 1), batch).unbind()
+            )
             return censored - revealed
         parts = (z,) if len(terms) == 1 else z.split([_width(term.columns) for term in terms], dim=1)
-        values = [method(m, term.direction)(part, batch) for m, term, part in zip(self.measures, terms, parts)]
+        values = [
+            method(m, term.direction)(part, batch) for m, term, part in zip(self.measures, terms, parts)
+        ]
         return values[0] if len(values) == 1 else sum(values[1:], values[0])
 
     def make_batch(self, z, s, y=None, noise=None):

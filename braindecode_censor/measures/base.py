@@ -36,8 +36,8 @@ class Measure(nn.Module):
     nuisances = ("discrete", "continuous")
     #: Whether the measure trains a network and therefore needs all sizes at construction.
     has_critic = False
-    #: Whether :meth:`censor` takes a stack of codes (..., n, n_features) and returns the value of each; both halves of z
-    #: are then judged by one call.
+    #: Whether :meth:`censor` takes a stack of codes (..., n, n_features) and returns the value of each: one call then
+    #: judges both halves of z.
     takes_stacks = False
 
     def __init__(

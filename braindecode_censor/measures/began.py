@@ -137,7 +137,9 @@ class BEGAN(Measure):
             own = (cells * (weights / counts.clamp_min(1)).unsqueeze(-1)).sum(-3).mT
             return everyone[0], own[0], self.gamma * everyone[1] - own[1]
 
-        return batch.once(("errors", dtype, self.min_trials, self.reduction, self.gamma, self.printed), compute)
+        return batch.once(
+            ("errors", dtype, self.min_trials, self.reduction, self.gamma, self.printed), compute
+        )
 
     def censor(self, z, batch):
         """Return the encoder's loss.

@@ -81,7 +81,9 @@ class MMD(Measure):
         self.lengthscale = make_lengthscale(lengthscale)
         self.self_pairs = self_pairs
         self.contrast = OneVersusAll()
-        self.takes_stacks = all(getattr(part, "takes_stacks", False) for part in (self.kernel, self.lengthscale))
+        self.takes_stacks = all(
+            getattr(part, "takes_stacks", False) for part in (self.kernel, self.lengthscale)
+        )
 
     def noise_shape(self, n_subjects):
         """Return the shape of the contrast's noise.

@@ -32,7 +32,9 @@ class ScoreEstimator:
     def __init__(self, kernel="rbf", lengthscale="median"):
         self.kernel = make_kernel(kernel)
         self.lengthscale = make_lengthscale(lengthscale)
-        self.takes_stacks = all(getattr(part, "takes_stacks", False) for part in (self.kernel, self.lengthscale))
+        self.takes_stacks = all(
+            getattr(part, "takes_stacks", False) for part in (self.kernel, self.lengthscale)
+        )
 
     def __getstate__(self):
         # What was fitted holds closures over a batch's tensors; a copy or a pickle is an unfitted twin.
