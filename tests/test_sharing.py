@@ -112,3 +112,18 @@ def test_continuous_conditional_penalties_take_a_batch_too():
     batch = penalty.make_batch(z, z[:, 0], y)
     assert batch.n_classes == N_CLASSES
     torch.testing.assert_close(penalty(z, batch), penalty(z, z[:, 0], y), **EXACT)
+
+
+@pytest.mark.parametrize("sizes", [(9, 9, 9, 9), (12, 9, 5, 2), (30, 1, 1, 1, 1, 1, 1)], ids=str)
+@pytest.mark.parametrize("options", [{}, {"ratio": 1.0}, {"n_eigen": 3}], ids=str)
+def test_spectra_by_blocks_and_within_the_whole_are_the_same(sizes, options):
+    """Under vmap shapes may not depend on values, so the groups are decomposed otherwise; one sample is in none."""
+    group = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    same = group[:, None] == group[None, :]
+    same[3] = same[:, 3] = False
+    x = torch.randn(len(group), 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    score = bc.make_score("ssge", **options)
+    eager = score.fit(x, same).at_samples()
+    (traced,) = torch.func.vmap(lambda x: score.fit(x, same).at_samples())(x[None])
+    torch.testing.assert_close(eager, traced, rtol=1e-8, atol=1e-8)
+    assert eager[3].abs().max() < 1e-12
