@@ -95,6 +95,16 @@ def one_hot_rows(labels, n_labels, dtype):
     return (torch.arange(n_labels, device=labels.device)[:, None] == labels[None, :]).to(dtype)
 
 
+def _label_rows(batch, dtype):
+    """Indicator rows of the classes, None without y, and of the subjects."""
+
+    def compute():
+        subjects = one_hot_rows(batch.s, batch.n_subjects, dtype)
+        return None if batch.y is None else one_hot_rows(batch.y, batch.n_classes, dtype), subjects
+
+    return batch.once(("rows", dtype), compute)
+
+
 def cell_rows(batch, dtype):
     """Indicator rows of every stratum (class) and of every subject in it.
 
@@ -114,11 +124,10 @@ def cell_rows(batch, dtype):
     """
 
     def compute():
-        subjects = one_hot_rows(batch.s, batch.n_subjects, dtype)
-        if batch.y is None:
+        classes, subjects = _label_rows(batch, dtype)
+        if classes is None:
             return torch.ones_like(subjects[:1]), subjects[None]
-        strata = one_hot_rows(batch.y, batch.n_classes, dtype)
-        return strata, strata[:, None] * subjects
+        return classes, classes[:, None] * subjects
 
     return batch.once(("cells", dtype), compute)
 
@@ -142,8 +151,10 @@ def cell_counts(batch, dtype):
     """
 
     def compute():
-        _, cells = cell_rows(batch, dtype)
-        counts = cells.sum(-1)
+        classes, subjects = _label_rows(batch, dtype)
+        if classes is None:
+            return torch.full_like(subjects[0, :1], len(batch.s)), subjects.sum(-1)[None]
+        counts = classes @ subjects.T
         return counts.sum(-1), counts
 
     return batch.once(("counts", dtype), compute)

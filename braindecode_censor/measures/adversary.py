@@ -6,7 +6,7 @@ from torch.nn import functional as F
 from braindecode_censor._check import check_size
 from braindecode_censor.critics import LabelledMLP
 from braindecode_censor.measures.base import Measure, mean_over_strata
-from braindecode_censor.weights import cell_counts, cell_rows, one_hot_rows
+from braindecode_censor.weights import cell_counts, one_hot_rows
 
 __all__ = ["Adversary"]
 
@@ -92,8 +92,8 @@ class Adversary(Measure):
             error, spread, usable = self._squared_errors(z, batch, frozen=True)
             gain = 0.5 * (spread.log() - error.clamp_min(1e-12).log()).sum(-1)
             return mean_over_strata(gain, usable, self.reduction)
-        entropy, weights = self._gain(batch, z.dtype)
-        return entropy - weights @ self._cross_entropies(z, batch, frozen=True)
+        entropy, rates = self._gain(batch, z.dtype)
+        return entropy - _weighted_sum(self._cross_entropies(z, batch, frozen=True), rates, batch.y)
 
     def critic_loss(self, z, batch):
         """Return the adversary's cross-entropy, averaged over classes as in the penalty.
@@ -114,7 +114,11 @@ class Adversary(Measure):
             error, spread, usable = self._squared_errors(z, batch)
             return mean_over_strata((error / spread).mean(-1), usable, "mean")
         loss = self._cross_entropies(z, batch)
-        return loss.mean() if batch.y is None else self._shares(batch, z.dtype) @ loss
+        if batch.y is None:
+            return loss.mean()
+        counts, _ = cell_counts(batch, z.dtype)
+        present = counts > 0
+        return _weighted_sum(loss, present / (counts.clamp_min(1) * present.sum().clamp_min(1)), batch.y)
 
     def _predict(self, z, batch, frozen):
         labels = () if batch.y is None else (batch.y,)
@@ -124,25 +128,19 @@ class Adversary(Measure):
         """Cross-entropy of every trial, shape (n,)."""
         return F.cross_entropy(self._predict(z, batch, frozen), batch.s, reduction="none")
 
-    def _shares(self, batch, dtype):
-        """Weight of every trial (n,) in the critic's loss, a mean over classes of means over their trials."""
-        strata, _ = cell_rows(batch, dtype)
-        counts, _ = cell_counts(batch, dtype)
-        return mean_over_strata(strata / counts.clamp_min(1)[:, None], counts > 0, "mean")
-
     def _gain(self, batch, dtype):
-        """Entropy of the labels (), and the weight of every trial's cross-entropy (n,), in the penalty."""
+        """Entropy of the labels (), and the weight of each stratum's trials (n_strata,), in the penalty."""
 
         def compute():
-            strata, _ = cell_rows(batch, dtype)
             totals, counts = cell_counts(batch, dtype)
-            totals = totals.clamp_min(1)[:, None]
-            # One column more than trials, so that both are averaged by one call.
-            gain = torch.cat([_label_entropy(counts / totals)[:, None], strata / totals], dim=1)
-            if self.reduction == "sum" and batch.y is None:
-                gain = gain * totals  # the marginal listing adds over trials
-            gain = mean_over_strata(gain, self._has_two_subjects(counts), self.reduction)
-            return gain[0], gain[1:]
+            totals = totals.clamp_min(1)
+            weights = self._has_two_subjects(counts).to(dtype)
+            if self.reduction == "mean":
+                weights = weights / weights.sum().clamp_min(1)
+            elif batch.y is None:
+                weights = weights * totals  # the marginal listing adds over trials
+            entropies = totals.log() - torch.xlogy(counts, counts).sum(-1) / totals
+            return weights @ entropies, weights / totals
 
         return batch.once(("gain", dtype, self.min_trials, self.reduction), compute)
 
@@ -217,6 +215,6 @@ class Adversary(Measure):
         return {"subject_accuracy": (named == batch.s).to(z.dtype).mean()}
 
 
-def _label_entropy(p):
-    """Entropy of each row of probabilities (n_strata, n_subjects)."""
-    return -torch.xlogy(p, p).sum(-1)
+def _weighted_sum(loss, rates, y):
+    """Add up the losses of trials (n,), each times the rate of its stratum (n_strata,)."""
+    return loss.sum() * rates[0] if y is None else loss @ rates[y]

@@ -55,7 +55,7 @@ class SSGE(ScoreEstimator):
     def _solve(self):
         gram, h = self._dense().double() / self._n, self._h.double()
         if self._same is None:
-            score, self._spectrum = self._invert(*_eigenpairs(gram), h, gram.shape[-1])
+            score, self._spectrum = self._invert(*_eigenpairs(gram), h, gram.shape[-1] > 64)
         elif is_traced(gram, self._same) or gram.is_cuda:
             score = self._solve_shifted(gram, h)
         else:
@@ -70,29 +70,33 @@ class SSGE(ScoreEstimator):
         # eigenvalues of one group all lie in [2g + 1.5, 2g + 3.5]; samples in no group have g = -1
         group = ((shifted + 0.5) / 2).floor() - 1
         peers = group.unsqueeze(-1) == group.unsqueeze(-2)
-        score, _ = self._invert(values, vectors, h, peers.sum(-1), peers)
+        values = torch.where(group >= 0, values, 0.0)  # of nobody: what is left of zero would be inverted
+        score, _ = self._invert(values, vectors, h, peers.sum(-1) > 64, peers)
         return score
 
     def _solve_blocks(self, gram, h):
         """Decompose the groups' own matrices, filled up with zeros to the size of the largest."""
         n, block = len(self._same), group_ranks(self._same)[0] + 1  # those in no group share the first
         place = self._same.tril(-1).sum(-1)
-        member = torch.full((int(block.max()) + 1, int(place.max()) + 1), n)
+        n_blocks, width = int(block.max()) + 1, int(place.max()) + 1
+        if n_blocks * width**2 > n**2:  # groups so unequal that they would mostly hold zeros
+            return self._solve_shifted(gram, h)
+        member = torch.full((n_blocks, width), n)
         member[block, place] = torch.arange(n)
-        size = (member < n).sum(-1, keepdim=True)
+        large = (member < n).sum(-1, keepdim=True) > 64
         gram = nn.functional.pad(gram, (0, 1, 0, 1))[..., member[:, :, None], member[:, None, :]]
         h = nn.functional.pad(h, (0, 0, 0, 1))[..., member, :]
-        score, _ = self._invert(*_eigenpairs(gram), h, size)
+        score, _ = self._invert(*_eigenpairs(gram), h, large)
         return score[..., block, place, :]
 
-    def _invert(self, values, vectors, h, size, peers=None):
+    def _invert(self, values, vectors, h, large, peers=None):
         """Apply the inverse on the kept eigenvectors to h; return also their coefficients in c."""
-        kept = self._kept(values, size, peers)
+        kept = self._kept(values, large, peers)
         inverse = torch.where(kept, 1 / values.clamp_min(1e-300), 0.0).unsqueeze(-1)
         projected = inverse * (vectors.mT @ h)
         return -(vectors @ projected), (vectors, inverse, projected)
 
-    def _kept(self, values, size, peers=None):
+    def _kept(self, values, large, peers=None):
         """Tell which eigenpairs are kept, of those ascending in the last axis, or group by group with `peers`."""
         order = torch.arange(values.shape[-1], device=values.device)
         if peers is None:
@@ -106,7 +110,8 @@ class SSGE(ScoreEstimator):
         if self.n_eigen is not None:
             kept = rank < self.n_eigen
         else:
-            ratio = self.ratio or 0.95 + 0.04 * (torch.as_tensor(size) > 64)
+            large = large if isinstance(large, bool) else large.to(values.dtype)
+            ratio = self.ratio or 0.95 + 0.04 * large
             kept = (above < ratio * total.clamp_min(1e-300)) | (rank == 0)
         return kept & (values > 0)
 
