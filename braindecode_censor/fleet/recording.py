@@ -116,7 +116,7 @@ class Recording:
         self.device = next(iter(inputs.values())).device
         self.graph, stream = torch.cuda.CUDAGraph(), _streams(self.device)[0]
         stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(stream), _nothing_waits():
+        with torch.cuda.stream(stream), _by_itself():
             self.graph.capture_begin()
             try:
                 self.outputs = dict(function(dict(self.inputs)))
@@ -149,14 +149,18 @@ class Recording:
 
 
 @contextmanager
-def _nothing_waits():
-    """Keep out what would wait for the device, and so break a recording."""
+def _by_itself():
+    """Let a recording neither wait for the device nor use memory that is not its own."""
     collects, library = gc.isenabled(), torch.backends.cuda.preferred_linalg_library()
     gc.disable()  # an old recording that the collector finds is given back there and then
     torch.backends.cuda.preferred_linalg_library("cusolver")  # MAGMA, else taken for large batches, waits
+    # cuBLAS keeps a workspace for each stream. One that another recording has made would be written by both at the
+    # same time, and be gone with the other; so this one makes its own, and leaves it to nobody.
+    torch._C._cuda_clearCublasWorkspaces()
     try:
         yield
     finally:
+        torch._C._cuda_clearCublasWorkspaces()
         torch.backends.cuda.preferred_linalg_library(library)
         if collects:
             gc.enable()

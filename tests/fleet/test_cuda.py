@@ -1,5 +1,7 @@
 """The fleet on a GPU: exact, without waiting for the device between steps, and the same compiled."""
 
+from itertools import product
+
 import pytest
 import torch
 from fleet.folds import assert_equal, data, folds, train_alone, train_together
@@ -67,6 +69,29 @@ def test_recorded_penalties_are_the_same(score, lengthscale, monkeypatch):
     monkeypatch.setattr(recording.Recorder, "find", lambda *_: None)
     plain = train_together(X, y, subjects, settings)
     assert_equal(recorded, [plain[k] for k in range(3)], 1e-9)
+
+
+def test_groups_recorded_side_by_side_are_the_same(monkeypatch):
+    """Several graphs at a time, some of whose members leave early, so that recordings are given up and made anew."""
+    X, y, subjects = data()
+    scores = {"stein": "tsne", "tikhonov": "median", "nu": "tsne", "ssge": "median"}
+    kinds = [{"penalty": method} for method in ("adv", "mmd", "began", None)]
+    kinds += [{"penalty": "mige", "score_estimator": k, "lengthscale": v} for k, v in scores.items()]
+    settings = [
+        {
+            **kind,
+            "censoring": mode,
+            "device": "cuda",
+            "weight": 0.1,
+            "random_state": k,
+            "max_epochs": 3 + k % 4,
+        }
+        for k, (kind, mode) in enumerate(product(kinds, ("marginal", "conditional", "complementary")))
+    ]
+    recorded = train_together(X, y, subjects, settings, group_size=18)
+    monkeypatch.setattr(recording.Recorder, "find", lambda *_: None)
+    plain = train_together(X, y, subjects, settings, group_size=18)
+    assert_equal(recorded, [plain[k] for k in range(len(settings))], 1e-9)
 
 
 @pytest.mark.parametrize("method", [None, "mmd", "adv", "mige", "began"])
