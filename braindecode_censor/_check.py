@@ -5,7 +5,7 @@ from numbers import Real
 
 import torch
 
-__all__ = ["check_choice", "check_fraction", "check_positive", "check_size", "is_traced"]
+__all__ = ["check_choice", "check_fraction", "check_positive", "check_size", "declares", "is_traced"]
 
 
 def check_choice(argument, value, choices):
@@ -116,3 +116,24 @@ def is_traced(*tensors):
     # torch offers no public question for "is this tensor inside vmap or grad"; this one has been stable since 2.0.
     is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
     return any(tensor is not None and is_wrapped(tensor) for tensor in tensors)
+
+
+def declares(thing, flag, method):
+    """Tell whether a flag holds for a method: a class that writes the method anew has to set the flag anew.
+
+    Parameters
+    ----------
+    thing : object
+        Any object, maybe of a user's class.
+    flag : str
+        Name of an attribute.
+    method : str
+        Name of the method that the flag makes a promise about.
+
+    Returns
+    -------
+    holds : bool
+        True if the class that defines the method sets the flag, and the flag is true.
+    """
+    owner = next((kind for kind in type(thing).__mro__ if method in vars(kind)), object)
+    return flag in vars(owner) and bool(getattr(thing, flag))

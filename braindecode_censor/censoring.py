@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from braindecode_censor.critics import VectorAdam
-from braindecode_censor.penalty import make_penalty
+from braindecode_censor.penalty import Penalty, make_penalty
 
 __all__ = ["CensoringStep", "EpochMonitor", "build_penalty"]
 
@@ -63,6 +63,10 @@ class CensoringStep:
 
     def __init__(self, penalty, critic_lr=1e-3, critic_steps=1, random_state=0):
         self.penalty = penalty
+        kind = type(penalty)  # a penalty of a user's own may not know batches
+        self._takes_batches = isinstance(penalty, Penalty) and (
+            kind.forward is Penalty.forward and kind.critic_loss is Penalty.critic_loss
+        )
         self.critic_steps = critic_steps
         self.generator = torch.Generator().manual_seed(random_state)
         self.noise = None
@@ -88,20 +92,22 @@ class CensoringStep:
         numbers : Tensor of shape (2,)
             The penalty and the critic's loss.
         """
-        batch = self.penalty.make_batch(z, s, y)
-        critic_loss = self._train_critic(z, batch)
-        self.noise = self.penalty.draw_noise(self.generator)
-        leaf = z.detach().requires_grad_(needs_gradient)
-        with torch.set_grad_enabled(needs_gradient):
-            value = self.penalty(leaf, batch, noise=self.noise)
-        gradient = torch.autograd.grad(value, leaf)[0] if needs_gradient else None
+        # What follows from the labels is then found out once for critic and penalty.
+        labels = (self.penalty.make_batch(z, s, y),) if self._takes_batches else (s, y)
+        with torch.autocast(z.device.type, enabled=False):  # half precision is too coarse here
+            critic_loss = self._train_critic(z, labels)
+            self.noise = self.penalty.draw_noise(self.generator)
+            leaf = z.detach().requires_grad_(needs_gradient)
+            with torch.set_grad_enabled(needs_gradient):
+                value = self.penalty(leaf, *labels, noise=self.noise)
+            gradient = torch.autograd.grad(value, leaf)[0] if needs_gradient else None
         return gradient, torch.stack([value.detach(), critic_loss])
 
-    def _train_critic(self, z, batch):
-        if self.optimizer is None:
+    def _train_critic(self, z, labels):
+        if self.optimizer is None or len(z) < 2:
             return z.new_full((), math.nan)
         for _ in range(self.critic_steps):
-            loss = self.penalty.critic_loss(z, batch)
+            loss = self.penalty.critic_loss(z, *labels)
             self.optimizer.step(loss)
         return loss.detach()
 

@@ -73,7 +73,7 @@ class VectorAdam:
     """Adam on many parameters as one vector.
 
     A critic has many small parameters: torch's own optimisers spend more time on going through them than a critic's
-    gradient takes. Here parameters and gradients are views of one vector each, and a step is seven operations.
+    gradient takes. Here the parameters are views of one vector, and a step is eight operations.
 
     Parameters
     ----------
@@ -103,12 +103,16 @@ class VectorAdam:
         self._tie()  # copying and pickling take the views apart
 
     def _tie(self):
-        """Make the parameters and their gradients views of the vectors."""
-        self.gradient = torch.zeros_like(self.vector)
-        sizes = [p.numel() for p in self.parameters]
-        parts = zip(self.parameters, self.vector.split(sizes), self.gradient.split(sizes))
-        for p, value, gradient in parts:
-            p.data, p.grad = value.view_as(p), gradient.view_as(p)
+        """Make the parameters views of the vector."""
+        for p, value in zip(self.parameters, self.vector.split([p.numel() for p in self.parameters])):
+            p.data = value.view_as(p)
+
+    def _follow(self):
+        """Take the parameters as they are, if somebody has given them other memory, type or device."""
+        if self.parameters[0].data_ptr() != self.vector.data_ptr():
+            self.vector = torch.cat([p.detach().flatten() for p in self.parameters])
+            self.first, self.second = self.first.to(self.vector), self.second.to(self.vector)
+            self._tie()
 
     def step(self, loss):
         """Take a step down the gradient of a loss.
@@ -118,12 +122,13 @@ class VectorAdam:
         loss : Tensor of shape ()
             Differentiable in the parameters.
         """
-        self.gradient.zero_()
-        loss.backward()
+        gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True, materialize_grads=True)
+        self._follow()
+        gradient = torch.cat([g.flatten() for g in gradients])
         self.count += 1
         (decay, decay_square), eps = self.defaults["betas"], self.defaults["eps"]
-        self.first.lerp_(self.gradient, 1 - decay)
-        self.second.mul_(decay_square).addcmul_(self.gradient, self.gradient, value=1 - decay_square)
+        self.first.lerp_(gradient, 1 - decay)
+        self.second.mul_(decay_square).addcmul_(gradient, gradient, value=1 - decay_square)
         # both bias corrections are left to the two numbers, not to the vectors
         root = (1 - decay_square**self.count) ** 0.5
         size = self.lr / (1 - decay**self.count) * root

@@ -7,7 +7,7 @@ import warnings
 import torch
 from torch import nn
 
-from braindecode_censor._check import check_choice, check_positive, check_size, is_traced
+from braindecode_censor._check import check_choice, check_positive, check_size, declares, is_traced
 from braindecode_censor.measures import MEASURES, Measure
 from braindecode_censor.modes import MODES
 from braindecode_censor.weights import Batch
@@ -181,25 +181,21 @@ class Penalty(nn.Module):
             halves = torch.stack([_at_least_single(z)[:, term.columns] for term in self._terms(z)])
             censored, revealed = self.measures[0].censor(halves, batch).unbind()
             return censored - self.reveal * revealed
-        return self._fold(self._push, z, batch)
+        return self._fold(lambda measure, direction: getattr(measure, direction), z, batch, self.reveal)
 
-    def _push(self, measure, direction):
-        """What the encoder is to minimise of a measure: a function of z and the batch."""
-        if direction == "censor":
-            return measure.censor
-        return lambda z, batch: self.reveal * measure.reveal(z, batch)
-
-    def _fold(self, method, z, batch):
-        """Add up a method of the measures over the mode's terms."""
+    def _fold(self, method, z, batch, reveal=1.0):
+        """Add up a method of the measures over the mode's terms, those that reveal with a weight."""
         z = _at_least_single(z)
         if len(z) < 2:
             return 0 * z.sum()  # differentiable
         terms = self._terms(z)
         parts = (z,) if len(terms) == 1 else z.split([_width(term.columns) for term in terms], dim=1)
-        values = [
-            method(m, term.direction)(part, batch) for m, term, part in zip(self.measures, terms, parts)
-        ]
-        return values[0] if len(values) == 1 else sum(values[1:], values[0])
+        value = 0
+        for measure, term, part in zip(self.measures, terms, parts):
+            weight = reveal if term.direction == "reveal" else 1
+            found = method(measure, term.direction)(part, batch)
+            value = value + (found if weight == 1 else weight * found)
+        return value if value.requires_grad else value + 0 * z.sum()  # differentiable, also where no term is
 
     def make_batch(self, z, s, y=None, noise=None):
         """Check the labels of a batch and make of them what the measures are told.
@@ -281,7 +277,7 @@ class Penalty(nn.Module):
         return high + 1 if declared is None else declared
 
     def _warn_if_degenerate(self, value, z, batch):
-        if self._has_warned or is_traced(z, batch.s, batch.y) or (z.is_cuda and self._has_looked):
+        if self._has_warned or is_traced(value, z, batch.s, batch.y) or (z.is_cuda and self._has_looked):
             return
         if value.item() != 0:  # without enough trials it is zero
             return
@@ -405,7 +401,7 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
 
 def _judges_stacks(measure):
     """Whether one call can judge both halves of z: only if revealing is nothing but the opposite of censoring."""
-    return getattr(measure, "takes_stacks", False) and type(measure).reveal is Measure.reveal
+    return declares(measure, "takes_stacks", "censor") and type(measure).reveal is Measure.reveal
 
 
 def _check_measure(measure, mode, nuisance, sizes):

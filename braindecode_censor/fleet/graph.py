@@ -10,7 +10,7 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as F
 
 from braindecode_censor.fleet.masks import GivenMask, decide_places
-from braindecode_censor.fleet.recording import Recorder, run_side_by_side
+from braindecode_censor.fleet.recording import Recorder
 from braindecode_censor.fleet.stack import Layout, adam_step, join_rows
 
 __all__ = ["Graph", "Part", "critic_state", "take_step"]
@@ -145,14 +145,12 @@ def take_step(parts, x, moments, masks, compiled=True, steady=True):
 def _push_all(parts, codes, steady):
     """Results of :meth:`Graph.push` by the place of their part, for those with a penalty; moves the critics' state."""
     censored = [k for k, part in enumerate(parts) if part.graph.penalty is not None]
-    inputs = [parts[k].penalty_inputs(codes[k]) for k in censored]
-    if steady:
-        found = run_side_by_side([parts[k].graph.recorded_push for k in censored], inputs)
-    else:
-        found = [parts[k].graph.push(given) for k, given in zip(censored, inputs)]
-    for k, result in zip(censored, found):
-        parts[k].state.update({name: result[name] for name in critic_state(parts[k].state)})
-    return dict(zip(censored, found))
+    found = {}
+    for k in censored:
+        part, graph = parts[k], parts[k].graph
+        found[k] = (graph.recorded_push if steady else graph.push)(part.penalty_inputs(codes[k]))
+        part.state.update({name: found[k][name] for name in critic_state(part.state)})
+    return found
 
 
 class Graph:

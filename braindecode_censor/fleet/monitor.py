@@ -7,7 +7,6 @@ import torch
 
 from braindecode_censor.censoring import _MONITORED
 from braindecode_censor.fleet.graph import critic_state
-from braindecode_censor.fleet.recording import run_side_by_side
 from braindecode_censor.fleet.stack import take_rows
 
 __all__ = ["Monitor"]
@@ -91,8 +90,7 @@ class Monitor:
                 parts.append([tensor[places] for tensor in self.kept[k][1:]])
             z, s, y = (torch.cat(tensors, 1) for tensors in zip(*parts))
             inputs = {"z": z, "s": s, "y": y, **critic_state(take_rows(state, rows))}
-            (diagnosed,) = run_side_by_side([graph.recorded_diagnose], [inputs])
-            diagnosed = {name: values.tolist() for name, values in diagnosed.items()}
+            diagnosed = {k: values.tolist() for k, values in graph.recorded_diagnose(inputs).items()}
             for place, (i, labels) in enumerate(zip(members, s.cpu())):
                 numbers = {
                     f"subject_{name.removeprefix('subject_')}": v[place] for name, v in diagnosed.items()

@@ -1,57 +1,14 @@
 """Recorded launches: on a GPU a penalty is a thousand tiny kernels, and launching them is what costs.
 
-A CUDA graph replays all kernels of a group's penalty, critics and their optimisers by one call of the host, and
-graphs of different groups run side by side on streams of their own.
+A CUDA graph replays all kernels of a group's penalty, critics and their optimisers by one call of the host.
 """
 
 import gc
 from contextlib import contextmanager
-from functools import lru_cache
 
 import torch
 
-__all__ = ["Recorder", "Recording", "run_side_by_side"]
-
-# More do not help: this many small kernels fill the device's queues.
-_N_STREAMS = 16
-
-
-def run_side_by_side(recorders, inputs):
-    """Call functions that do not depend on each other.
-
-    Parameters
-    ----------
-    recorders : list of Recorder
-        The functions.
-    inputs : list of dict of str to Tensor
-        Their arguments.
-
-    Returns
-    -------
-    results : list of dict of str to Tensor
-        What each returned.
-    """
-    recordings = [recorder.find(given) for recorder, given in zip(recorders, inputs)]
-    results, busy = {}, []
-    # those that run by themselves first: the host then launches the others beside them
-    for k, recording in enumerate(recordings):
-        if recording is not None:
-            stream = _streams(recording.device)[len(busy) % _N_STREAMS]
-            stream.wait_stream(torch.cuda.current_stream(stream.device))
-            with torch.cuda.stream(stream):
-                results[k] = recording.replay(inputs[k])
-            busy.append(stream)
-    for k, recording in enumerate(recordings):
-        if recording is None:
-            results[k] = recorders[k].function(inputs[k])
-    for stream in dict.fromkeys(busy):
-        torch.cuda.current_stream(stream.device).wait_stream(stream)
-    return [results[k] for k in range(len(recorders))]
-
-
-@lru_cache
-def _streams(device):
-    return [torch.cuda.Stream(device) for _ in range(_N_STREAMS)]
+__all__ = ["Recorder", "Recording"]
 
 
 class Recorder:
@@ -71,6 +28,22 @@ class Recorder:
     def __init__(self, function, able=True):
         self.function, self.able = function, able
         self.recordings = {}
+
+    def __call__(self, inputs):
+        """Call the function, by a recording where there is one.
+
+        Parameters
+        ----------
+        inputs : dict of str to Tensor
+            Arguments.
+
+        Returns
+        -------
+        outputs : dict of str to Tensor
+            Its results, which the next call may overwrite.
+        """
+        recording = self.find(inputs)
+        return self.function(inputs) if recording is None else recording.replay(inputs)
 
     def find(self, inputs):
         """Return the recording for arguments of this shape.
@@ -113,9 +86,9 @@ class Recording:
 
     def __init__(self, function, inputs):
         self.inputs = {name: tensor.clone() for name, tensor in inputs.items()}
-        self.device = next(iter(inputs.values())).device
-        self.graph, stream = torch.cuda.CUDAGraph(), _streams(self.device)[0]
-        stream.wait_stream(torch.cuda.current_stream(self.device))
+        device = next(iter(inputs.values())).device
+        self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream), _by_itself():
             self.graph.capture_begin()
             try:
@@ -127,7 +100,7 @@ class Recording:
                         self.outputs[name] = tensor
             finally:
                 self.graph.capture_end()
-        torch.cuda.current_stream(self.device).wait_stream(stream)
+        torch.cuda.current_stream(device).wait_stream(stream)
 
     def replay(self, inputs):
         """Call the function.
@@ -154,8 +127,8 @@ def _by_itself():
     collects, library = gc.isenabled(), torch.backends.cuda.preferred_linalg_library()
     gc.disable()  # an old recording that the collector finds is given back there and then
     torch.backends.cuda.preferred_linalg_library("cusolver")  # MAGMA, else taken for large batches, waits
-    # cuBLAS keeps a workspace for each stream. One that another recording has made would be written by both at the
-    # same time, and be gone with the other; so this one makes its own, and leaves it to nobody.
+    # cuBLAS keeps a workspace for each stream, which may be the memory of another recording and go with it; so this
+    # recording makes its own, and leaves it to nobody.
     torch._C._cuda_clearCublasWorkspaces()
     try:
         yield

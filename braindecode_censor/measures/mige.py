@@ -66,6 +66,8 @@ class MIGE(Measure):
     Wen et al. (2020), Mutual information gradient estimation for representation learning.
     """
 
+    takes_stacks = True
+
     def __init__(
         self,
         n_features=None,

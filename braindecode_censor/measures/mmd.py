@@ -2,6 +2,7 @@
 
 import torch
 
+from braindecode_censor._check import declares
 from braindecode_censor.kernels import make_kernel, squared_distances
 from braindecode_censor.lengthscales import make_lengthscale
 from braindecode_censor.measures.base import Measure, with_gradient
@@ -64,6 +65,7 @@ class MMD(Measure):
     """
 
     waits = False
+    takes_stacks = True
 
     def __init__(
         self,
@@ -83,9 +85,8 @@ class MMD(Measure):
         self.lengthscale = make_lengthscale(lengthscale)
         self.self_pairs = self_pairs
         self.contrast = OneVersusAll()
-        self.takes_stacks = all(
-            getattr(part, "takes_stacks", False) for part in (self.kernel, self.lengthscale)
-        )
+        parts = (self.kernel, "operator"), (self.lengthscale, "precision")
+        self.takes_stacks = all(declares(part, "takes_stacks", method) for part, method in parts)
 
     def noise_shape(self, n_subjects):
         """Return the shape of the contrast's noise.
@@ -117,6 +118,8 @@ class MMD(Measure):
         value : Tensor of shape (...)
             Unbiased estimate.
         """
+        if not self.takes_stacks:
+            return self._censor_by_autograd(z, batch)
         with torch.no_grad():
             x = z.detach()
             d2 = squared_distances(x)
@@ -126,6 +129,14 @@ class MMD(Measure):
             _, divergence, gram = self.kernel.operator(x, x, d2, precision, weights)
             value = gram().sum((-2, -1))
         return with_gradient(value, -2 * divergence, z)
+
+    def _censor_by_autograd(self, z, batch):
+        """The same for a kernel or length scale of which nothing is known, but that it can be called."""
+        d2 = squared_distances(z)
+        with torch.no_grad():
+            precision = self.lengthscale.precision(d2)
+            weights = self._gram_weights(batch, z.dtype)
+        return (weights * self.kernel(d2, precision)).sum()
 
     def _gram_weights(self, batch, dtype):
         """Return A (n, n), the weight of every kernel value in the penalty."""

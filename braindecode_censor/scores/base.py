@@ -2,6 +2,7 @@
 
 import torch
 
+from braindecode_censor._check import declares
 from braindecode_censor.kernels import make_kernel, squared_distances
 from braindecode_censor.lengthscales import make_lengthscale
 
@@ -35,9 +36,8 @@ class ScoreEstimator:
     def __init__(self, kernel="rbf", lengthscale="median"):
         self.kernel = make_kernel(kernel)
         self.lengthscale = make_lengthscale(lengthscale)
-        self.takes_stacks = all(
-            getattr(part, "takes_stacks", False) for part in (self.kernel, self.lengthscale)
-        )
+        parts = (self, "_solve"), (self.kernel, "operator"), (self.lengthscale, "precision")
+        self.takes_stacks = all(declares(part, "takes_stacks", method) for part, method in parts)
 
     def __getstate__(self):
         # What was fitted holds closures over a batch's tensors; a copy or a pickle is an unfitted twin.

@@ -44,6 +44,7 @@ class SSGE(ScoreEstimator):
     """
 
     waits = True
+    takes_stacks = True
 
     def __init__(self, ratio=None, kernel="rbf", lengthscale="median", n_eigen=None):
         super().__init__(kernel, lengthscale)

@@ -71,7 +71,7 @@ def test_recorded_penalties_are_the_same(score, lengthscale, monkeypatch):
     assert_equal(recorded, [plain[k] for k in range(3)], 1e-9)
 
 
-def test_groups_recorded_side_by_side_are_the_same(monkeypatch):
+def test_several_recorded_groups_are_the_same(monkeypatch):
     """Several graphs at a time, some of whose members leave early, so that recordings are given up and made anew."""
     X, y, subjects = data()
     scores = {"stein": "tsne", "tikhonov": "median", "nu": "tsne", "ssge": "median"}
