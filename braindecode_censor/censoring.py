@@ -155,7 +155,9 @@ class EpochMonitor:
         numbers = {"penalty": mean}
         if not math.isnan(critic_loss):
             numbers["critic_loss"] = critic_loss
-        z, s, y = (torch.cat(parts) for parts in zip(*self.seen))
+        # A critic's accuracy takes many trials; what depends on the size of a sample is to be seen at a batch's.
+        seen = self.seen if getattr(penalty, "has_critic", True) else self.seen[:1]
+        z, s, y = (torch.cat(parts) for parts in zip(*seen))
         with torch.no_grad():
             found = penalty.diagnostics(z, s, y)
         numbers |= {name.removeprefix("subject_"): value.item() for name, value in found.items()}
