@@ -243,65 +243,10 @@ class MaxNorm(nn.Module):
             Weight within the constraint.
         """
         if is_eager():
-            return _Renorm.apply(weight, self.max_norm)
+            return weight.renorm(2, 0, self.max_norm)
         norm = torch.linalg.vector_norm(weight.flatten(1), dim=1)
         factor = torch.where(norm > self.max_norm, self.max_norm / (norm + 1e-7), 1.0)
         return weight * factor.view(-1, *[1] * (weight.ndim - 1))
-
-
-class _Renorm(torch.autograd.Function):
-    """``torch.renorm`` along the first axis with a backward pass of few operations, or none within the constraint."""
-
-    @staticmethod
-    def forward(ctx, weight, max_norm):
-        """Shrink the rows that are too long.
-
-        Parameters
-        ----------
-        ctx : context
-            Keeps what the backward pass needs.
-        weight : Tensor of shape (n_rows, ...)
-            Free parameter.
-        max_norm : float
-            Largest norm a row may have.
-
-        Returns
-        -------
-        Tensor of shape (n_rows, ...)
-            Weight within the constraint.
-        """
-        ctx.save_for_backward(weight)
-        ctx.max_norm = max_norm
-        return weight.renorm(2, 0, max_norm)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, grad):
-        """Gradient in the free parameter.
-
-        Parameters
-        ----------
-        ctx : context
-            As left by ``forward``.
-        grad : Tensor of shape (n_rows, ...)
-            Gradient in the constrained weight.
-
-        Returns
-        -------
-        tuple of Tensor and None
-            One for each argument of ``forward``.
-        """
-        (weight,) = ctx.saved_tensors
-        rows, flat = weight.flatten(1), grad.flatten(1)
-        norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-        shrunk = norm > ctx.max_norm
-        if not weight.is_cuda and not shrunk.any():  # looking is free where nothing runs ahead
-            return grad, None
-        # of w m / (|w| + 1e-7), which is what torch computes
-        length = norm + 1e-7
-        along = (flat * rows).sum(1, keepdim=True) / (length * norm)
-        inside = torch.where(shrunk, ctx.max_norm / length * (flat - along * rows), flat)
-        return inside.view_as(grad), None
 
 
 def _activate(layer, h):
