@@ -81,19 +81,11 @@ class VectorAdam:
         What to optimise; their memory is replaced.
     lr : float
         Learning rate.
-    betas : tuple of float
-        Decay rates of the two moments.
-    eps : float
-        Added to the denominator.
-
-    Attributes
-    ----------
-    defaults : dict
-        ``betas`` and ``eps``.
     """
 
-    def __init__(self, parameters, lr, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.defaults = list(parameters), lr, {"betas": betas, "eps": eps}
+    def __init__(self, parameters, lr):
+        self.parameters, self.lr = list(parameters), lr
+        self.defaults = {"betas": (0.9, 0.999), "eps": 1e-8}  # those of torch.optim.Adam
         self.vector = torch.cat([p.detach().flatten() for p in self.parameters])
         self.first, self.second, self.count = torch.zeros_like(self.vector), torch.zeros_like(self.vector), 0
         self._tie()

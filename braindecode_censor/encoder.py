@@ -170,7 +170,7 @@ class FastEEGNet(EEGNet):
         h = F.batch_norm(h, running, norm.running_var, norm.weight, norm.bias, True, norm.momentum, norm.eps)
         with torch.no_grad():  # into the buffer only now: the backward pass keeps what batch_norm was given
             norm.num_batches_tracked.add_(1)
-            norm.running_mean.copy_(running.add(self._offset(shift, mixing), alpha=norm.momentum))
+            norm.running_mean.copy_(running + norm.momentum * self._offset(shift, mixing))
         return h
 
     def _offset(self, shift, mixing):
@@ -271,10 +271,7 @@ def _update_running(norm, mean, unbiased_var):
     """Update the running statistics as ``nn.BatchNorm2d`` does; without momentum, a plain average."""
     norm.num_batches_tracked.add_(1)
     rate = norm.momentum
-    if rate is not None:
-        keep = 1 - rate
-    else:
-        share = norm.num_batches_tracked.to(norm.running_mean.dtype).reciprocal()
-        mean, unbiased_var, keep, rate = share * mean, share * unbiased_var, 1 - share, 1
-    norm.running_mean.mul_(keep).add_(mean, alpha=rate)
-    norm.running_var.mul_(keep).add_(unbiased_var, alpha=rate)
+    if rate is None:
+        rate = norm.num_batches_tracked.to(norm.running_mean.dtype).reciprocal()
+    norm.running_mean.mul_(1 - rate).add_(rate * mean)
+    norm.running_var.mul_(1 - rate).add_(rate * unbiased_var)

@@ -17,8 +17,7 @@ import braindecode_censor as bc
 
 N_SUBJECTS, N_CLASSES, N_FEATURES, CHANCE = 4, 2, 8, 0.25
 WEIGHTS = {"adv": 1.0, "mige": 1.0, "mmd": 3.0, "pairmmd": 3.0, "began": 1.0}
-# Not calibrated, the force that scales z is so large here that rounding decides how a training ends: over four to six
-# seeds between a third and more than all of the leakage is left. Calibrated, a tenth to a third.
+# Not calibrated, the force that scales z is so large here that rounding decides how a training ends.
 OPTIONS = {"mige": {"calibrate": True}}
 
 

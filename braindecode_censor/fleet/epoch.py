@@ -5,10 +5,10 @@ import time
 import torch
 from torch.nn import functional as F
 
-from braindecode_censor.fleet.graph import take_step
 from braindecode_censor.fleet.masks import drawn_masks, hashed_masks
 from braindecode_censor.fleet.monitor import Monitor
 from braindecode_censor.fleet.stack import join_rows
+from braindecode_censor.fleet.step import take_step
 
 __all__ = ["step_groups", "train_epoch"]
 

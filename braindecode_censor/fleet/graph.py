@@ -1,156 +1,18 @@
-"""The computation that all members of a group share: one training step, and validation, of a whole stack."""
+"""The computation that all members of a group share: encoders, penalty and validation of a whole stack."""
 
 import copy
 import math
-from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.func import functional_call, vmap
 from torch.nn import functional as F
 
 from braindecode_censor.fleet.masks import GivenMask, decide_places
 from braindecode_censor.fleet.recording import Recorder
-from braindecode_censor.fleet.stack import Layout, adam_step, join_rows
+from braindecode_censor.fleet.stack import Layout, adam_step, under_prefix
 
-__all__ = ["Graph", "Part", "critic_state", "take_step"]
-
-
-class Part(NamedTuple):
-    """One group's part in a step; all tensors with its members along the first axis.
-
-    Parameters
-    ----------
-    graph : Graph
-        The group's graph.
-    state : dict of str to Tensor
-        Stacked, changed in place.
-    y, s : Tensor of shape (n_members, n)
-        Classes and subjects of the batches.
-    class_weight : Tensor of shape (n_members, n_classes)
-        Weights of the task loss.
-    noise : Tensor of shape (n_members, ...) or None
-        Random numbers of the penalty.
-    coefficients : Tensor of shape (n_members, n_coefficients)
-        From :meth:`~braindecode_censor.fleet.member.Member.advance`.
-    """
-
-    graph: "Graph"
-    state: dict
-    y: Tensor
-    s: Tensor
-    class_weight: Tensor
-    noise: Tensor | None
-    coefficients: Tensor
-
-    def penalty_inputs(self, z):
-        """Return all that a group's penalty and critics need.
-
-        Parameters
-        ----------
-        z : Tensor of shape (n_members, n, n_features)
-            Latent codes, detached.
-
-        Returns
-        -------
-        inputs : dict of str to Tensor
-            For :meth:`Graph.push`.
-        """
-        inputs = {"z": z, "s": self.s, "y": self.y, "coefficients": self.coefficients}
-        inputs |= {} if self.noise is None else {"noise": self.noise}
-        return inputs | critic_state(self.state)
-
-
-def critic_state(state):
-    """Return the part of a stack that belongs to critics.
-
-    Parameters
-    ----------
-    state : dict of str to Tensor
-        Stacked.
-
-    Returns
-    -------
-    part : dict of str to Tensor
-        Their parameters, optimisers and controls.
-    """
-    return {name: tensor for name, tensor in state.items() if name.startswith(("phi", "control."))}
-
-
-def take_step(parts, x, moments, masks, compiled=True, steady=True):
-    """Take one step of critics, encoders and classifiers, critics first.
-
-    The encoders of all groups and their optimisers run as one, for they are alike; penalties and critics run group by
-    group.
-
-    Parameters
-    ----------
-    parts : list of Part
-        The groups, with batches of one size.
-    x : Tensor of shape (n_members, n, n_chans, n_times)
-        Batches of all members, in the order of the parts.
-    moments : Tensor of shape (n_members, n, K, 1 + K)
-        Lag moments of the same trials.
-    masks : dict of str to Tensor
-        Dropout masks by the name of their buffer.
-    compiled : bool
-        Whether to use the compiled parts, where there are any.
-    steady : bool
-        Whether steps of these shapes are likely to come again, so that recording them may pay; see
-        :mod:`braindecode_censor.fleet.recording`.
-
-    Returns
-    -------
-    z : tuple of Tensor of shape (n_members, n, n_features)
-        Latent codes of each part.
-    numbers : list of Tensor of shape (3, n_members)
-        Task loss, penalty and critic's loss of each member of each part; NaN where there is none.
-    """
-    lead, sizes = parts[0].graph, [len(part.y) for part in parts]
-    encode, adam = (lead.compiled_encode, lead.compiled_adam) if compiled else (lead.encode, adam_step)
-    theta, first, second = (
-        join_rows([part.state[k] for part in parts]) for k in ("theta", "first", "second")
-    )
-    theta = theta.detach().requires_grad_()
-    buffers = [_part(part.state, "buffer.") for part in parts]
-    buffers = {name: join_rows([one[name] for one in buffers]) for name in buffers[0]}
-    y, class_weight = join_rows([part.y for part in parts]), join_rows([part.class_weight for part in parts])
-    lead.encoder.train()
-    z, loss, buffers = encode(theta, buffers, x, moments, y, class_weight, masks)
-    codes, losses = z.detach().split(sizes), loss.detach().split(sizes)
-    found = _push_all(parts, codes, steady)
-    outputs, cotangents = [loss], [torch.ones_like(loss)]
-    if found:
-        outputs.append(z)
-        pushes = [found[k]["push"] if k in found else torch.zeros_like(z) for k, z in enumerate(codes)]
-        cotangents.append(join_rows(pushes))
-    gradient = torch.autograd.grad(outputs, theta, cotangents)[0]
-    numbers = []
-    for k, own_loss in enumerate(losses):
-        nothing = torch.full_like(own_loss, math.nan)
-        more = [found[k][name] if k in found else nothing for name in ("values", "critic_losses")]
-        numbers.append(torch.stack([own_loss, *more]).detach())
-    options, theta = lead.options, theta.detach()
-    with torch.no_grad():
-        steps = join_rows([part.coefficients[:, :3] for part in parts]).T
-        adam(theta, gradient, first, second, steps, options["betas"], options["eps"])
-    updated = {f"buffer.{name}": tensor for name, tensor in buffers.items()}
-    updated |= {"theta": theta, "first": first, "second": second}
-    for name, tensor in updated.items():
-        for part, rows in zip(parts, tensor.split(sizes)):
-            part.state[name] = rows
-    return codes, numbers
-
-
-def _push_all(parts, codes, steady):
-    """Results of :meth:`Graph.push` by the place of their part, for those with a penalty; moves the critics' state."""
-    censored = [k for k, part in enumerate(parts) if part.graph.penalty is not None]
-    found = {}
-    for k in censored:
-        part, graph = parts[k], parts[k].graph
-        found[k] = (graph.recorded_push if steady else graph.push)(part.penalty_inputs(codes[k]))
-        part.state.update({name: found[k][name] for name in critic_state(part.state)})
-    return found
+__all__ = ["Graph"]
 
 
 class Graph:
@@ -225,7 +87,7 @@ class Graph:
         buffers : dict of str to Tensor
             Batch statistics; not changed.
         x, moments, y, class_weight : Tensor
-            As in :func:`take_step` and :class:`Part`.
+            As in :func:`~braindecode_censor.fleet.step.take_step` and :class:`~braindecode_censor.fleet.step.Part`.
         masks : dict of str to Tensor
             Dropout masks by the name of their buffer.
 
@@ -269,7 +131,7 @@ class Graph:
         Parameters
         ----------
         inputs : dict of str to Tensor
-            From :meth:`Part.penalty_inputs`; the critics' vectors are changed in place.
+            From :meth:`~braindecode_censor.fleet.step.Part.penalty_inputs`; the critics' vectors are changed in place.
 
         Returns
         -------
@@ -278,7 +140,7 @@ class Graph:
             ``critic_losses`` (n_members,), what there is to log; and the critics' state under its own names.
         """
         z, s, y, coefficients, noise = (inputs.get(k) for k in ("z", "s", "y", "coefficients", "noise"))
-        phi, control = inputs["phi"], _part(inputs, "control.")
+        phi, control = inputs["phi"], under_prefix(inputs, "control.")
         losses = z.new_full((len(z),), math.nan)
         for k in range(self.critic_steps):
             leaf = phi.detach().requires_grad_()
@@ -322,7 +184,7 @@ class Graph:
         numbers : dict of str to Tensor of shape (n_members,)
             Named numbers.
         """
-        parameters, control = self.critic_layout.unpack(inputs["phi"]), _part(inputs, "control.")
+        parameters, control = self.critic_layout.unpack(inputs["phi"]), under_prefix(inputs, "control.")
         return vmap(self._diagnose_one)(parameters, control, inputs["z"], inputs["s"], inputs["y"])
 
     def _diagnose_one(self, parameters, control, z, s, y):
@@ -346,7 +208,7 @@ class Graph:
             Scores before the softmax.
         """
         self.encoder.eval()
-        parameters, buffers = self.layout.unpack(state["theta"]), _part(state, "buffer.")
+        parameters, buffers = self.layout.unpack(state["theta"]), under_prefix(state, "buffer.")
         if self.vectorise:
             return vmap(self._scores)(parameters, buffers, x)
         return torch.stack([self._scores(_row(parameters, i), _row(buffers, i), x[i]) for i in range(len(x))])
@@ -367,7 +229,7 @@ class Graph:
         state : dict of str to Tensor
             As ``load_state_dict`` takes it.
         """
-        return {**self.layout.unpack(state["theta"]), **_part(state, "buffer.")}
+        return {**self.layout.unpack(state["theta"]), **under_prefix(state, "buffer.")}
 
 
 class _Method(nn.Module):
@@ -413,10 +275,6 @@ def make_template(clf):
     plain = head.forward
     head.forward = lambda h: (h.flatten(1), plain(h))
     return module, {f"{name}.mask": (shapes[name], part.p) for name, part in dropouts.items() if part.p}
-
-
-def _part(state, prefix):
-    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 
 def _row(tensors, i):

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from braindecode_censor.fleet.graph import Graph, Part
+from braindecode_censor.fleet.graph import Graph
 from braindecode_censor.fleet.stack import put_rows, take_rows
+from braindecode_censor.fleet.step import Part
 
 __all__ = ["Group", "Launch", "Resident"]
 
@@ -42,7 +43,7 @@ class Launch(NamedTuple):
     counts : Tensor of shape (n,)
         Number of each member's step.
     coefficients : Tensor of shape (n, n_coefficients)
-        See :class:`~braindecode_censor.fleet.graph.Part`.
+        See :class:`~braindecode_censor.fleet.step.Part`.
     noise : Tensor of shape (n, ...) or None
         Random numbers of the penalty.
     """

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from braindecode_censor.censoring import _MONITORED
-from braindecode_censor.fleet.graph import critic_state
 from braindecode_censor.fleet.stack import take_rows
+from braindecode_censor.fleet.step import critic_state
 
 __all__ = ["Monitor"]
 

@@ -6,8 +6,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from braindecode_censor.fleet.graph import Graph, Part, take_step
+from braindecode_censor.fleet.graph import Graph
 from braindecode_censor.fleet.member import graph_key
+from braindecode_censor.fleet.step import Part, take_step
 
 __all__ = ["fitting_size", "share_out", "step_bytes"]
 

@@ -2,7 +2,7 @@
 
 import torch
 
-__all__ = ["Layout", "adam_coefficients", "adam_step", "join_rows", "put_rows", "take_rows"]
+__all__ = ["Layout", "adam_coefficients", "adam_step", "join_rows", "put_rows", "take_rows", "under_prefix"]
 
 
 class Layout:
@@ -153,3 +153,21 @@ def put_rows(state, rows, part):
             state[name] = tensor
         else:
             state[name][rows] = tensor
+
+
+def under_prefix(state, prefix):
+    """Return the tensors whose names begin alike.
+
+    Parameters
+    ----------
+    state : dict of str to Tensor
+        Any tensors.
+    prefix : str
+        How their names begin.
+
+    Returns
+    -------
+    part : dict of str to Tensor
+        Under the rest of their names.
+    """
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

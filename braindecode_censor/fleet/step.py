@@ -1,0 +1,149 @@
+"""One training step of several groups: their encoders run as one, their penalties one after another."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from braindecode_censor.fleet.graph import Graph
+from braindecode_censor.fleet.stack import adam_step, join_rows, under_prefix
+
+__all__ = ["Part", "critic_state", "take_step"]
+
+
+class Part(NamedTuple):
+    """One group's part in a step; all tensors with its members along the first axis.
+
+    Parameters
+    ----------
+    graph : Graph
+        The group's graph.
+    state : dict of str to Tensor
+        Stacked, changed in place.
+    y, s : Tensor of shape (n_members, n)
+        Classes and subjects of the batches.
+    class_weight : Tensor of shape (n_members, n_classes)
+        Weights of the task loss.
+    noise : Tensor of shape (n_members, ...) or None
+        Random numbers of the penalty.
+    coefficients : Tensor of shape (n_members, n_coefficients)
+        From :meth:`~braindecode_censor.fleet.member.Member.advance`.
+    """
+
+    graph: Graph
+    state: dict
+    y: Tensor
+    s: Tensor
+    class_weight: Tensor
+    noise: Tensor | None
+    coefficients: Tensor
+
+    def penalty_inputs(self, z):
+        """Return all that a group's penalty and critics need.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n_members, n, n_features)
+            Latent codes, detached.
+
+        Returns
+        -------
+        inputs : dict of str to Tensor
+            For :meth:`~braindecode_censor.fleet.graph.Graph.push`.
+        """
+        inputs = {"z": z, "s": self.s, "y": self.y, "coefficients": self.coefficients}
+        inputs |= {} if self.noise is None else {"noise": self.noise}
+        return inputs | critic_state(self.state)
+
+
+def critic_state(state):
+    """Return the part of a stack that belongs to critics.
+
+    Parameters
+    ----------
+    state : dict of str to Tensor
+        Stacked.
+
+    Returns
+    -------
+    part : dict of str to Tensor
+        Their parameters, optimisers and controls.
+    """
+    return {name: tensor for name, tensor in state.items() if name.startswith(("phi", "control."))}
+
+
+def take_step(parts, x, moments, masks, compiled=True, steady=True):
+    """Take one step of critics, encoders and classifiers, critics first.
+
+    The encoders of all groups and their optimisers run as one, for they are alike; penalties and critics run group by
+    group.
+
+    Parameters
+    ----------
+    parts : list of Part
+        The groups, with batches of one size.
+    x : Tensor of shape (n_members, n, n_chans, n_times)
+        Batches of all members, in the order of the parts.
+    moments : Tensor of shape (n_members, n, K, 1 + K)
+        Lag moments of the same trials.
+    masks : dict of str to Tensor
+        Dropout masks by the name of their buffer.
+    compiled : bool
+        Whether to use the compiled parts, where there are any.
+    steady : bool
+        Whether steps of these shapes are likely to come again, so that recording them may pay; see
+        :mod:`braindecode_censor.fleet.recording`.
+
+    Returns
+    -------
+    z : tuple of Tensor of shape (n_members, n, n_features)
+        Latent codes of each part.
+    numbers : list of Tensor of shape (3, n_members)
+        Task loss, penalty and critic's loss of each member of each part; NaN where there is none.
+    """
+    lead, sizes = parts[0].graph, [len(part.y) for part in parts]
+    encode, adam = (lead.compiled_encode, lead.compiled_adam) if compiled else (lead.encode, adam_step)
+    theta, first, second = (
+        join_rows([part.state[k] for part in parts]) for k in ("theta", "first", "second")
+    )
+    theta = theta.detach().requires_grad_()
+    buffers = [under_prefix(part.state, "buffer.") for part in parts]
+    buffers = {name: join_rows([one[name] for one in buffers]) for name in buffers[0]}
+    y, class_weight = join_rows([part.y for part in parts]), join_rows([part.class_weight for part in parts])
+    lead.encoder.train()
+    z, loss, buffers = encode(theta, buffers, x, moments, y, class_weight, masks)
+    codes, losses = z.detach().split(sizes), loss.detach().split(sizes)
+    found = _push_all(parts, codes, steady)
+    outputs, cotangents = [loss], [torch.ones_like(loss)]
+    if found:
+        outputs.append(z)
+        pushes = [found[k]["push"] if k in found else torch.zeros_like(z) for k, z in enumerate(codes)]
+        cotangents.append(join_rows(pushes))
+    gradient = torch.autograd.grad(outputs, theta, cotangents)[0]
+    numbers = []
+    for k, own_loss in enumerate(losses):
+        nothing = torch.full_like(own_loss, math.nan)
+        more = [found[k][name] if k in found else nothing for name in ("values", "critic_losses")]
+        numbers.append(torch.stack([own_loss, *more]).detach())
+    options, theta = lead.options, theta.detach()
+    with torch.no_grad():
+        steps = join_rows([part.coefficients[:, :3] for part in parts]).T
+        adam(theta, gradient, first, second, steps, options["betas"], options["eps"])
+    updated = {f"buffer.{name}": tensor for name, tensor in buffers.items()}
+    updated |= {"theta": theta, "first": first, "second": second}
+    for name, tensor in updated.items():
+        for part, rows in zip(parts, tensor.split(sizes)):
+            part.state[name] = rows
+    return codes, numbers
+
+
+def _push_all(parts, codes, steady):
+    """Results of ``Graph.push`` by the place of their part, for those with a penalty; moves the critics' state."""
+    censored = [k for k, part in enumerate(parts) if part.graph.penalty is not None]
+    found = {}
+    for k in censored:
+        part, graph = parts[k], parts[k].graph
+        found[k] = (graph.recorded_push if steady else graph.push)(part.penalty_inputs(codes[k]))
+        part.state.update({name: found[k][name] for name in critic_state(part.state)})
+    return found
