@@ -1,14 +1,58 @@
 """Recorded launches: on a GPU a penalty is a thousand tiny kernels, and launching them is what costs.
 
-A CUDA graph replays all kernels of a group's penalty, critics and their optimisers by one call of the host.
+A CUDA graph replays all kernels of a group's penalty, critics and their optimisers by one call of the host, and
+graphs of different groups run side by side: none of them fills the device.
 """
 
 import gc
 from contextlib import contextmanager
+from functools import lru_cache
 
 import torch
 
-__all__ = ["Recorder", "Recording"]
+__all__ = ["Recorder", "Recording", "run_side_by_side"]
+
+_N_STREAMS = 16  # more do not help
+
+
+def run_side_by_side(recorders, inputs):
+    """Call functions that do not depend on each other.
+
+    Parameters
+    ----------
+    recorders : list of Recorder
+        The functions.
+    inputs : list of dict of str to Tensor
+        Arguments of each.
+
+    Returns
+    -------
+    results : list of dict of str to Tensor
+        Of each; the next call may overwrite them.
+    """
+    recordings = [recorder.find(given) for recorder, given in zip(recorders, inputs)]
+    recorded = [k for k, recording in enumerate(recordings) if recording is not None]
+    for k in recorded:
+        recordings[k].take(inputs[k])
+    streams = _streams(recordings[recorded[0]].device)[: len(recorded)] if recorded else []
+    for stream in streams:
+        stream.wait_stream(torch.cuda.current_stream(stream.device))
+    for place, k in enumerate(recorded):
+        with torch.cuda.stream(streams[place % len(streams)]):
+            recordings[k].graph.replay()
+    # the host launches the others meanwhile, operation by operation
+    results = [
+        recorder.function(given) if recording is None else recording.outputs
+        for recorder, recording, given in zip(recorders, recordings, inputs)
+    ]
+    for stream in streams:
+        torch.cuda.current_stream(stream.device).wait_stream(stream)
+    return results
+
+
+@lru_cache
+def _streams(device):
+    return [torch.cuda.Stream(device) for _ in range(_N_STREAMS)]
 
 
 class Recorder:
@@ -42,8 +86,7 @@ class Recorder:
         outputs : dict of str to Tensor
             Its results, which the next call may overwrite.
         """
-        recording = self.find(inputs)
-        return self.function(inputs) if recording is None else recording.replay(inputs)
+        return run_side_by_side([self], [inputs])[0]
 
     def find(self, inputs):
         """Return the recording for arguments of this shape.
@@ -86,9 +129,9 @@ class Recording:
 
     def __init__(self, function, inputs):
         self.inputs = {name: tensor.clone() for name, tensor in inputs.items()}
-        device = next(iter(inputs.values())).device
-        self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)
-        stream.wait_stream(torch.cuda.current_stream(device))
+        self.device = next(iter(inputs.values())).device
+        self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(self.device)
+        stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(stream), _by_itself():
             self.graph.capture_begin()
             try:
@@ -100,25 +143,18 @@ class Recording:
                         self.outputs[name] = tensor
             finally:
                 self.graph.capture_end()
-        torch.cuda.current_stream(device).wait_stream(stream)
+        torch.cuda.current_stream(self.device).wait_stream(stream)
 
-    def replay(self, inputs):
-        """Call the function.
+    def take(self, inputs):
+        """Put arguments where the next replay reads them.
 
         Parameters
         ----------
         inputs : dict of str to Tensor
-            Arguments of the shape that was recorded; not changed, but for the results of the last replay.
-
-        Returns
-        -------
-        outputs : dict of str to Tensor
-            Its results, which the next replay overwrites.
+            Arguments of the shape that was recorded; results of the last replay are there already.
         """
         new = [name for name, tensor in inputs.items() if tensor is not self.inputs[name]]
         torch._foreach_copy_([self.inputs[name] for name in new], [inputs[name] for name in new])
-        self.graph.replay()
-        return self.outputs
 
 
 @contextmanager
@@ -127,8 +163,8 @@ def _by_itself():
     collects, library = gc.isenabled(), torch.backends.cuda.preferred_linalg_library()
     gc.disable()  # an old recording that the collector finds is given back there and then
     torch.backends.cuda.preferred_linalg_library("cusolver")  # MAGMA, else taken for large batches, waits
-    # cuBLAS keeps a workspace for each stream, which may be the memory of another recording and go with it; so this
-    # recording makes its own, and leaves it to nobody.
+    # cuBLAS keeps a workspace for each stream. One that another recording has made would be written by both at a
+    # time, and go with the other; so this recording makes its own, and leaves it to nobody.
     torch._C._cuda_clearCublasWorkspaces()
     try:
         yield

@@ -1,4 +1,4 @@
-"""One training step of several groups: their encoders run as one, their penalties one after another."""
+"""One training step of several groups: their encoders run as one, their penalties side by side."""
 
 import math
 from typing import NamedTuple
@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from braindecode_censor.fleet.graph import Graph
+from braindecode_censor.fleet.recording import run_side_by_side
 from braindecode_censor.fleet.stack import adam_step, join_rows, under_prefix
 
 __all__ = ["Part", "critic_state", "take_step"]
@@ -141,9 +142,11 @@ def take_step(parts, x, moments, masks, compiled=True, steady=True):
 def _push_all(parts, codes, steady):
     """Results of ``Graph.push`` by the place of their part, for those with a penalty; moves the critics' state."""
     censored = [k for k, part in enumerate(parts) if part.graph.penalty is not None]
-    found = {}
-    for k in censored:
-        part, graph = parts[k], parts[k].graph
-        found[k] = (graph.recorded_push if steady else graph.push)(part.penalty_inputs(codes[k]))
-        part.state.update({name: found[k][name] for name in critic_state(part.state)})
-    return found
+    inputs = [parts[k].penalty_inputs(codes[k]) for k in censored]
+    if steady:
+        results = run_side_by_side([parts[k].graph.recorded_push for k in censored], inputs)
+    else:
+        results = [parts[k].graph.push(given) for k, given in zip(censored, inputs)]
+    for k, result in zip(censored, results):
+        parts[k].state.update({name: result[name] for name in critic_state(parts[k].state)})
+    return dict(zip(censored, results))
