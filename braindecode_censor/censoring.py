@@ -97,18 +97,33 @@ class CensoringStep:
         with torch.autocast(z.device.type, enabled=False):  # half precision is too coarse here
             critic_loss = self._train_critic(z, labels)
             self.noise = self.penalty.draw_noise(self.generator)
-            leaf = z.detach().requires_grad_(needs_gradient)
-            with torch.set_grad_enabled(needs_gradient):
-                value = self.penalty(leaf, *labels, noise=self.noise)
-            gradient = torch.autograd.grad(value, leaf)[0] if needs_gradient else None
-        return gradient, torch.stack([value.detach(), critic_loss])
+            value, gradient = self._penalise(z, labels, needs_gradient)
+        return gradient, torch.stack([value, critic_loss])
+
+    def _penalise(self, z, labels, needs_gradient):
+        """The penalty, and its gradient in z."""
+        if not needs_gradient:
+            with torch.no_grad():
+                return self.penalty(z, *labels, noise=self.noise), None
+        if self._takes_batches:
+            return self.penalty.gradient(z, *labels, noise=self.noise)
+        leaf = z.detach().requires_grad_()
+        with torch.enable_grad():
+            value = self.penalty(leaf, *labels, noise=self.noise)
+        return value.detach(), torch.autograd.grad(value, leaf)[0]
 
     def _train_critic(self, z, labels):
         if self.optimizer is None or len(z) < 2:
             return z.new_full((), math.nan)
         for _ in range(self.critic_steps):
-            loss = self.penalty.critic_loss(z, *labels)
-            self.optimizer.step(loss)
+            if self._takes_batches:
+                loss, gradients = self.penalty.critic_gradient(z, *labels)
+            else:
+                with torch.enable_grad():
+                    loss = self.penalty.critic_loss(z, *labels)
+                options = {"allow_unused": True, "materialize_grads": True}
+                gradients = torch.autograd.grad(loss, self.optimizer.parameters, **options)
+            self.optimizer.step(gradients)
         return loss.detach()
 
 

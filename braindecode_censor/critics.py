@@ -63,6 +63,85 @@ class LabelledMLP(nn.Module):
             h = _linear(layer, h if h.ndim == 2 else h.flatten(0, -2), frozen)
         return h if len(shape) == 2 else h.view(*shape[:-1], -1)
 
+    @property
+    def is_plain(self):
+        """Whether nobody has changed the layers, so that :meth:`pull_back` knows all there is to know."""
+        return type(self) is LabelledMLP and all(type(layer) is nn.Linear for layer in self.layers)
+
+    @torch.no_grad()
+    def trace(self, z, *labels):
+        """Evaluate without autograd, which takes longer to follow a network this small than the network itself.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        *labels : Tensor of shape (n,), or None
+            See :meth:`forward`.
+
+        Returns
+        -------
+        output : Tensor of shape (n, n_outputs) or (n, n_labels, n_outputs)
+            Output of the last layer.
+        tape : tuple
+            What :meth:`pull_back` needs.
+        """
+        first, *rest = self.layers
+        h = F.linear(z, first.weight, first.bias)
+        for offset, label in zip(self.offsets, labels):
+            h = h.unsqueeze(-2) + offset if label is None else h + offset[label]
+        shape, hidden = h.shape, []
+        h = h.flatten(0, -2)
+        for layer in rest:
+            h = torch.maximum(h, h.clamp(max=0).exp_().sub_(1))  # ELU, in a third of the time
+            hidden.append(h)
+            h = F.linear(h, layer.weight, layer.bias)
+        return h.view(*shape[:-1], -1), (z, labels, shape, hidden)
+
+    @torch.no_grad()
+    def pull_back(self, gradient, tape, to):
+        """Turn a gradient in the output into one in the input or in the parameters: back-propagation by hand.
+
+        Parameters
+        ----------
+        gradient : Tensor of shape (n, n_outputs) or (n, n_labels, n_outputs)
+            Of some number, in the output.
+        tape : tuple
+            From :meth:`trace`.
+        to : {"z", "parameters"}
+            Of what the gradient is wanted.
+
+        Returns
+        -------
+        gradient : Tensor of shape (n, n_features), or list of Tensor
+            In z, or in all parameters in the order of ``parameters()``.
+        """
+        z, labels, shape, hidden = tape
+        first, *rest = self.layers
+        g, found = gradient.flatten(0, -2), []
+        for layer, h in zip(reversed(rest), reversed(hidden)):
+            if to == "parameters":
+                found = [g.T @ h, g.sum(0), *found]
+            g = _elu_backward(g @ layer.weight, 1, 1, 1, True, h)
+        g = g.view(shape)
+        into_first = g if g.ndim == 2 else g.sum(1)
+        if to == "z":
+            return into_first @ first.weight
+        offsets = [_into_offset(g, offset, label) for offset, label in zip(self.offsets, labels)]
+        return [into_first.T @ z, into_first.sum(0), *found, *offsets]
+
+
+def _into_offset(g, offset, label):
+    """Gradient in a label's offsets (n_labels, hidden) from that in the first layer (n, [n_labels,] hidden)."""
+    if label is None:
+        return g.sum(0)
+    rows = g.sum_to_size(*label.shape, g.shape[-1]).flatten(0, -2)
+    return torch.zeros_like(offset).index_add_(0, label.flatten(), rows)
+
+
+# of ELU from its result, for it was computed in place: gradient, alpha, scale, scale of the input, "result", result
+_elu_backward = torch.ops.aten.elu_backward.default
+
 
 def _linear(layer, x, frozen):
     weight, bias = layer.weight, layer.bias
@@ -106,15 +185,14 @@ class VectorAdam:
             self.first, self.second = self.first.to(self.vector), self.second.to(self.vector)
             self._tie()
 
-    def step(self, loss):
-        """Take a step down the gradient of a loss.
+    def step(self, gradients):
+        """Take a step.
 
         Parameters
         ----------
-        loss : Tensor of shape ()
-            Differentiable in the parameters.
+        gradients : sequence of Tensor
+            Of a loss, in each parameter.
         """
-        gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True, materialize_grads=True)
         self._follow()
         gradient = torch.cat([g.flatten() for g in gradients])
         self.count += 1

@@ -7,7 +7,7 @@ import warnings
 import torch
 from torch import nn
 
-from braindecode_censor._check import check_choice, check_positive, check_size, declares, is_traced
+from braindecode_censor._check import check_choice, check_positive, check_size, declares, is_owner, is_traced
 from braindecode_censor.measures import MEASURES, Measure
 from braindecode_censor.modes import MODES
 from braindecode_censor.weights import Batch
@@ -52,6 +52,8 @@ class Penalty(nn.Module):
         self.n_subjects, self.n_classes = n_subjects, n_classes
         self.nuisance = nuisance
         self.reveal = check_positive("reveal", reveal, or_zero=True)
+        methods = ("censor", "reveal", "critic_loss")
+        self._may_write = all(is_owner(m, "writes_gradients", method) for m in measures for method in methods)
         self._has_warned = False
         # Looking at values waits for the device, so on a GPU only the first batch is looked at.
         self._has_looked = False
@@ -87,14 +89,73 @@ class Penalty(nn.Module):
             zero, and a warning the first time (on a GPU only the first batch is looked at, because looking
             waits for the device).
         """
-        batch = self.make_batch(z, s, y, noise)
-        if batch.noise is None and not batch.continuous:
-            shape = self.measures[0].noise_shape(batch.n_subjects)
-            batch = batch if shape is None else batch._replace(noise=torch.rand(shape, device=z.device))
+        batch = self._with_noise(self.make_batch(z, s, y, noise), z)
         value = self._evaluate(z, batch)
-        self._warn_if_degenerate(value, z, batch)
-        self._has_looked = self._has_looked or not is_traced(z, batch.s, batch.y)
+        self._look(value, z, batch)
         return value
+
+    def gradient(self, z, s, y=None, noise=None):
+        """Return the penalty and its gradient in z: what :meth:`forward` and autograd say, in less time.
+
+        Where a measure has written out its gradient, autograd is not asked. For eager mode: not for ``torch.func`` and
+        ``torch.compile``.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code, detached from the encoder.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
+            Subject labels, or real values; or what :meth:`make_batch` made of them.
+        y : Tensor of shape (n,), optional
+            Task labels.
+        noise : Tensor, optional
+            See :meth:`forward`.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            The penalty, without graph.
+        gradient : Tensor of shape (n, n_features)
+            In z.
+        """
+        if not self._writes_gradients() or len(z) < 2:
+            leaf = z.detach().requires_grad_()
+            with torch.enable_grad():
+                value = self(leaf, s, y, noise)
+            return value.detach(), torch.autograd.grad(value, leaf)[0]
+        batch = self._with_noise(self.make_batch(z, s, y, noise), z)
+        values, gradients = self._evaluate_with_gradient(_at_least_single(z.detach()), batch)
+        value, gradient = sum(values), gradients[0] if len(gradients) == 1 else torch.cat(gradients, 1)
+        self._look(value, z, batch)
+        return value, gradient.to(z.dtype)
+
+    def critic_gradient(self, z, s, y=None):
+        """Return the critics' loss and its gradients; what :meth:`critic_loss` and autograd say, in less time.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code, detached from the encoder.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
+            Subject labels, or real values; or what :meth:`make_batch` made of them.
+        y : Tensor of shape (n,), optional
+            Task labels.
+
+        Returns
+        -------
+        loss : Tensor of shape ()
+            Sum of the critics' losses, without graph.
+        gradients : list of Tensor
+            In each of :meth:`critic_parameters`.
+        """
+        if not self._writes_gradients() or len(z) < 2:
+            with torch.enable_grad():
+                loss = self.critic_loss(z, s, y)
+            options = {"allow_unused": True, "materialize_grads": True}
+            return loss.detach(), list(torch.autograd.grad(loss, self.critic_parameters(), **options))
+        batch, z = self.make_batch(z, s, y), _at_least_single(z)
+        found = [m.critic_gradient(part, batch) for m, _, part in self._parts(z)]
+        return sum(loss for loss, _ in found), [g for _, gradients in found for g in gradients]
 
     def critic_loss(self, z, s, y=None):
         """Return the loss of the critics' own training; zero without a critic.
@@ -175,25 +236,51 @@ class Penalty(nn.Module):
     def _terms(self, z):
         return MODES[self.mode].terms(z.shape[1])
 
+    def _parts(self, z):
+        """Each measure with its direction and its columns of z."""
+        terms = self._terms(z)
+        parts = (z,) if len(terms) == 1 else z.split([_width(term.columns) for term in terms], dim=1)
+        return [(measure, term.direction, part) for measure, term, part in zip(self.measures, terms, parts)]
+
+    def _judges_halves_at_once(self):
+        return len(self.measures) == 2 and self.measures[0] is self.measures[1]
+
+    def _writes_gradients(self):
+        """Whether all measures have written out the gradients of these very methods."""
+        return self._may_write and all(measure.writes_gradients for measure in self.measures)
+
     def _evaluate(self, z, batch):
         """Add up what is censored and, times its weight, what is revealed."""
-        if len(self.measures) == 2 and self.measures[0] is self.measures[1] and len(z) > 1:
-            halves = torch.stack([_at_least_single(z)[:, term.columns] for term in self._terms(z)])
+        if self._judges_halves_at_once() and len(z) > 1:
+            halves = torch.stack([part for *_, part in self._parts(_at_least_single(z))])
             censored, revealed = self.measures[0].censor(halves, batch).unbind()
             return censored - self.reveal * revealed
         return self._fold(lambda measure, direction: getattr(measure, direction), z, batch, self.reveal)
+
+    def _evaluate_with_gradient(self, z, batch):
+        """Values and gradients of the terms, those that reveal times their weight."""
+        parts = self._parts(z)
+        if self._judges_halves_at_once():
+            halves = torch.stack([part for *_, part in parts])
+            values, gradients = self.measures[0].censor_gradient(halves, batch)
+            return (values[0], -self.reveal * values[1]), (gradients[0], -self.reveal * gradients[1])
+        values, gradients = [], []
+        for measure, direction, part in parts:
+            value, gradient = getattr(measure, f"{direction}_gradient")(part, batch)
+            weight = self.reveal if direction == "reveal" else 1
+            values.append(value if weight == 1 else weight * value)
+            gradients.append(gradient if weight == 1 else weight * gradient)
+        return values, gradients
 
     def _fold(self, method, z, batch, reveal=1.0):
         """Add up a method of the measures over the mode's terms, those that reveal with a weight."""
         z = _at_least_single(z)
         if len(z) < 2:
             return 0 * z.sum()  # differentiable
-        terms = self._terms(z)
-        parts = (z,) if len(terms) == 1 else z.split([_width(term.columns) for term in terms], dim=1)
         value = 0
-        for measure, term, part in zip(self.measures, terms, parts):
-            weight = reveal if term.direction == "reveal" else 1
-            found = method(measure, term.direction)(part, batch)
+        for measure, direction, part in self._parts(z):
+            weight = reveal if direction == "reveal" else 1
+            found = method(measure, direction)(part, batch)
             value = value + (found if weight == 1 else weight * found)
         return value if value.requires_grad else value + 0 * z.sum()  # differentiable, also where no term is
 
@@ -275,6 +362,17 @@ class Penalty(nn.Module):
                 f"encode them (sklearn.preprocessing.LabelEncoder) or raise {argument}."
             )
         return high + 1 if declared is None else declared
+
+    def _with_noise(self, batch, z):
+        """Draw what is random, if the caller has not."""
+        if batch.noise is not None or batch.continuous:
+            return batch
+        shape = self.measures[0].noise_shape(batch.n_subjects)
+        return batch if shape is None else batch._replace(noise=torch.rand(shape, device=z.device))
+
+    def _look(self, value, z, batch):
+        self._warn_if_degenerate(value, z, batch)
+        self._has_looked = self._has_looked or not is_traced(z, batch.s, batch.y)
 
     def _warn_if_degenerate(self, value, z, batch):
         if self._has_warned or is_traced(value, z, batch.s, batch.y) or (z.is_cuda and self._has_looked):

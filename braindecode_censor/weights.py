@@ -10,13 +10,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from braindecode_censor._check import is_traced
+
 __all__ = [
     "Batch",
     "cell_counts",
     "cell_rows",
+    "equal_groups",
     "group_heads",
     "group_ranks",
     "group_sizes",
+    "label_rows",
     "one_hot_rows",
     "same_group",
 ]
@@ -95,8 +99,23 @@ def one_hot_rows(labels, n_labels, dtype):
     return (torch.arange(n_labels, device=labels.device)[:, None] == labels[None, :]).to(dtype)
 
 
-def _label_rows(batch, dtype):
-    """Indicator rows of the classes, None without y, and of the subjects."""
+def label_rows(batch, dtype):
+    """Indicator rows of all classes and of all subjects.
+
+    Parameters
+    ----------
+    batch : Batch
+        Labels.
+    dtype : torch.dtype
+        Type of the result.
+
+    Returns
+    -------
+    classes : Tensor of shape (n_classes, n) or None
+        None without y.
+    subjects : Tensor of shape (n_subjects, n)
+        1 where the sample is the subject's.
+    """
 
     def compute():
         subjects = one_hot_rows(batch.s, batch.n_subjects, dtype)
@@ -124,7 +143,7 @@ def cell_rows(batch, dtype):
     """
 
     def compute():
-        classes, subjects = _label_rows(batch, dtype)
+        classes, subjects = label_rows(batch, dtype)
         if classes is None:
             return torch.ones_like(subjects[:1]), subjects[None]
         return classes, classes[:, None] * subjects
@@ -151,7 +170,7 @@ def cell_counts(batch, dtype):
     """
 
     def compute():
-        classes, subjects = _label_rows(batch, dtype)
+        classes, subjects = label_rows(batch, dtype)
         if classes is None:
             return torch.full_like(subjects[0, :1], len(batch.s)), subjects.sum(-1)[None]
         counts = classes @ subjects.T
@@ -195,6 +214,28 @@ def group_sizes(same):
         Number of samples in the sample's group.
     """
     return same.sum(-1)
+
+
+def equal_groups(same):
+    """Find the members of every group, where all groups are equally large and values may be looked at.
+
+    Parameters
+    ----------
+    same : Tensor of shape (n, n), bool
+        Pairs of one group.
+
+    Returns
+    -------
+    members : Tensor of shape (n_groups, size), int64, or None
+        Positions of the samples of each group. None on a GPU and in a traced graph, where nobody looks at values, and
+        where groups are not alike or have a single member.
+    """
+    if is_traced(same) or same.is_cuda:
+        return None
+    size, largest = (int(number) for number in group_sizes(same).aminmax())
+    if size != largest or size < 2:
+        return None
+    return group_heads(same).argsort(stable=True).view(-1, size)
 
 
 def group_heads(same):

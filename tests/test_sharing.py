@@ -6,12 +6,13 @@ import pickle
 import pytest
 import torch
 from cases import BATCHES, IDS, N_CLASSES, N_FEATURES, N_SUBJECTS, PENALTIES, make_batch, make_penalty
+from torch.func import grad, vmap
 
 import braindecode_censor as bc
 from braindecode_censor.censoring import CensoringStep
 from braindecode_censor.critics import LabelledMLP, VectorAdam
 from braindecode_censor.measures import MEASURES
-from braindecode_censor.weights import Batch
+from braindecode_censor.weights import Batch, equal_groups, same_group
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 
@@ -63,10 +64,11 @@ def test_a_length_scale_of_ones_own_sees_one_half_at_a_time():
     assert torch.isfinite(penalty(z, s))
 
 
-def train(module, minimise, steps=20):
+def train(module, step, steps=20):
     z, s, _ = make_batch("balanced")
     for _ in range(steps):
-        minimise(torch.nn.functional.cross_entropy(module(z), s))
+        loss = torch.nn.functional.cross_entropy(module(z), s)
+        step(torch.autograd.grad(loss, list(module.parameters())))
     return [p.detach().clone() for p in module.parameters()]
 
 
@@ -79,12 +81,12 @@ def test_one_vector_is_stepped_as_torch_steps_the_parameters():
     module = make_mlp()
     adam = torch.optim.Adam(module.parameters(), lr=1e-2)
 
-    def minimise(loss):
-        adam.zero_grad()
-        loss.backward()
+    def step(gradients):
+        for p, gradient in zip(module.parameters(), gradients):
+            p.grad = gradient
         adam.step()
 
-    expected = train(module, minimise)
+    expected = train(module, step)
     module = make_mlp()
     for found, wanted in zip(train(module, VectorAdam(module.parameters(), 1e-2).step), expected):
         torch.testing.assert_close(found, wanted, **EXACT)
@@ -114,16 +116,29 @@ def test_continuous_conditional_penalties_take_a_batch_too():
     torch.testing.assert_close(penalty(z, batch), penalty(z, z[:, 0], y), **EXACT)
 
 
-@pytest.mark.parametrize("sizes", [(9, 9, 9, 9), (12, 9, 5, 2), (30, 1, 1, 1, 1, 1, 1)], ids=str)
-@pytest.mark.parametrize("options", [{}, {"ratio": 1.0}, {"n_eigen": 3}], ids=str)
-def test_spectra_by_blocks_and_within_the_whole_are_the_same(sizes, options):
-    """Under vmap shapes may not depend on values, so the groups are decomposed otherwise; one sample is in none."""
-    group = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
-    same = group[:, None] == group[None, :]
-    same[3] = same[:, 3] = False
-    x = torch.randn(len(group), 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    score = bc.make_score("ssge", **options)
-    eager = score.fit(x, same).at_samples()
-    (traced,) = torch.func.vmap(lambda x: score.fit(x, same).at_samples())(x[None])
-    torch.testing.assert_close(eager, traced, rtol=1e-8, atol=1e-8)
-    assert eager[3].abs().max() < 1e-12
+@pytest.mark.parametrize("calibrate", [False, True])
+@pytest.mark.parametrize("lengthscale", ["median", "tsne", 2.0])
+@pytest.mark.parametrize("score", ["ssge", "mige", "stein", "tikhonov", "nu"])
+@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
+def test_equal_groups_as_a_stack_and_within_the_whole_are_the_same(mode, score, lengthscale, calibrate):
+    """Under vmap nobody may look how large the groups are, so they are fitted within the whole sample."""
+    z, s, y = make_batch("balanced")
+    options = {"score": score, "lengthscale": lengthscale, "calibrate": calibrate}
+    penalty = make_penalty("mige", mode, **options)
+    assert equal_groups(same_group(s)).shape == (N_SUBJECTS, 9)
+    eager = penalty.gradient(z, s, y)[1]
+    (traced,) = vmap(grad(penalty), in_dims=(0, None, None))(z[None], s, y)
+    torch.testing.assert_close(eager, traced, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 1], [0, 1, 2], [0, 0, 1, 1, 1, 2]])
+def test_groups_that_differ_or_are_single_trials_are_not_stacked(labels):
+    assert equal_groups(same_group(torch.tensor(labels))) is None
+
+
+def test_equal_groups_are_found_in_any_order():
+    s = torch.tensor([2, 0, 1, 1, 0, 2])
+    members = equal_groups(same_group(s))
+    assert s[members].tolist() == [[2, 2], [0, 0], [1, 1]] and sorted(members.flatten().tolist()) == list(
+        range(6)
+    )

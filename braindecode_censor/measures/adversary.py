@@ -6,7 +6,7 @@ from torch.nn import functional as F
 from braindecode_censor._check import check_size
 from braindecode_censor.critics import LabelledMLP
 from braindecode_censor.measures.base import Measure, mean_over_strata
-from braindecode_censor.weights import cell_counts, one_hot_rows
+from braindecode_censor.weights import cell_counts, label_rows, one_hot_rows
 
 __all__ = ["Adversary"]
 
@@ -54,6 +54,11 @@ class Adversary(Measure):
 
     has_critic = True
     waits = False
+
+    @property
+    def writes_gradients(self):
+        """Whether the gradients are written out; see :class:`~braindecode_censor.measures.base.Measure`."""
+        return self.nuisance == "discrete" and getattr(self.critic, "is_plain", False)
 
     def __init__(
         self,
@@ -113,12 +118,65 @@ class Adversary(Measure):
         if batch.continuous:
             error, spread, usable = self._squared_errors(z, batch)
             return mean_over_strata((error / spread).mean(-1), usable, "mean")
-        loss = self._cross_entropies(z, batch)
+        rates = self._critic_rates(batch, z.dtype)
+        return _weighted_sum(self._cross_entropies(z, batch), rates, batch.y)
+
+    def censor_gradient(self, z, batch):
+        """Return :meth:`censor` and its gradient in z.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            The bound.
+        gradient : Tensor of shape (n, n_features)
+            In z.
+        """
+        entropy, rates = self._gain(batch, z.dtype)
+        loss, into_scores, tape = self._trace_loss(z, batch, rates)
+        return entropy - loss, -self.critic.pull_back(into_scores, tape, to="z")
+
+    def critic_gradient(self, z, batch):
+        """Return :meth:`critic_loss` and its gradients in the adversary's parameters.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code, detached.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        loss : Tensor of shape ()
+            Averaged cross-entropy.
+        gradients : list of Tensor
+            In the order of ``parameters()``.
+        """
+        loss, into_scores, tape = self._trace_loss(z, batch, self._critic_rates(batch, z.dtype))
+        return loss, self.critic.pull_back(into_scores, tape, to="parameters")
+
+    def _trace_loss(self, z, batch, rates):
+        """Weighted sum of cross-entropies, its gradient in the scores (n, n_subjects), and the critic's tape."""
+        scores, tape = self.critic.trace(z, *(() if batch.y is None else (batch.y,)))
+        log_p = scores.log_softmax(-1)
+        truth = label_rows(batch, z.dtype)[1].T
+        rate = rates if batch.y is None else rates[batch.y].unsqueeze(1)
+        return -(rate * truth * log_p).sum(), (log_p.exp() - truth) * rate, tape
+
+    def _critic_rates(self, batch, dtype):
+        """Weight of each stratum's trials (n_strata,) in the adversary's own loss."""
+        counts, _ = cell_counts(batch, dtype)
         if batch.y is None:
-            return loss.mean()
-        counts, _ = cell_counts(batch, z.dtype)
+            return 1 / counts
         present = counts > 0
-        return _weighted_sum(loss, present / (counts.clamp_min(1) * present.sum().clamp_min(1)), batch.y)
+        return present / (counts.clamp_min(1) * present.sum().clamp_min(1))
 
     def _predict(self, z, batch, frozen):
         labels = () if batch.y is None else (batch.y,)

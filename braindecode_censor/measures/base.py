@@ -41,6 +41,9 @@ class Measure(nn.Module):
     #: Whether :meth:`censor` takes a stack of codes (..., n, n_features) and returns the value of each; both halves of
     #: z are then judged by one call.
     takes_stacks = False
+    #: Whether gradients are written out: :meth:`censor_gradient`, :meth:`reveal_gradient`, :meth:`critic_gradient`. A
+    #: training step then does without autograd, which for tensors this small takes longer than the computation.
+    writes_gradients = False
 
     def __init__(
         self,
@@ -112,6 +115,64 @@ class Measure(nn.Module):
             Differentiable in the critic's parameters.
         """
         return torch.zeros((), dtype=z.dtype, device=z.device)
+
+    def censor_gradient(self, z, batch):
+        """Return :meth:`censor` and its gradient in z; only called where the class says ``writes_gradients``.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code, or with ``takes_stacks`` a stack of them.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            Without graph.
+        gradient : Tensor of shape (n, n_features)
+            In z.
+        """
+        raise NotImplementedError
+
+    def reveal_gradient(self, z, batch):
+        """Return :meth:`reveal` and its gradient in z; likewise.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            Without graph.
+        gradient : Tensor of shape (n, n_features)
+            In z.
+        """
+        value, gradient = self.censor_gradient(z, batch)
+        return -value, -gradient
+
+    def critic_gradient(self, z, batch):
+        """Return :meth:`critic_loss` and its gradients in the parameters; likewise.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code, detached.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        loss : Tensor of shape ()
+            Without graph.
+        gradients : list of Tensor
+            In the order of ``parameters()``.
+        """
+        return self.critic_loss(z, batch), []
 
     def diagnostics(self, z, batch):
         """Return numbers worth logging, as tensors, so that nothing waits for the device.

@@ -67,6 +67,11 @@ class BEGAN(Measure):
     has_critic = True
     waits = False
 
+    @property
+    def writes_gradients(self):
+        """Whether the gradients are written out; see :class:`~braindecode_censor.measures.base.Measure`."""
+        return not self.printed and getattr(self.critic, "is_plain", False)
+
     def __init__(
         self,
         n_features=None,
@@ -94,7 +99,9 @@ class BEGAN(Measure):
 
     def _errors(self, z, batch, everyone, frozen):
         """Error, added over columns, of every trial as its own subject (n,), or as each (n, n_subjects)."""
-        z = self._standardised(z) if self.standardise else z
+        if self.standardise:
+            centre, scale = self._standard(z)
+            z = (z - centre) * scale
         if self.printed:
             error = (self.critic(z, frozen=frozen) - z).abs().sum(-1)
             return error[:, None].expand(-1, batch.n_subjects) if everyone else error
@@ -102,15 +109,32 @@ class BEGAN(Measure):
         output = self.critic(z, None if everyone else batch.s, *labels, frozen=frozen)
         return (output - (z[:, None] if everyone else z)).abs().sum(-1)
 
-    def _standardised(self, z):
-        """Standardise the columns of z (n, n_features), mean and standard deviation held constant."""
-        with torch.no_grad():
-            centre = z.mean(0)
-            spread = (z - centre).square().mean(0).sqrt()  # several times faster than std
-            # a dead column has no scale of its own: left out, lest a tiny divisor give it all the gradient
-            alive = spread > 1e-4 * spread.mean().clamp_min(1e-6)
-            scale = torch.where(alive, 1 / spread, 0.0)
-        return (z - centre) * scale
+    def _trace_errors(self, z, batch, everyone):
+        """Errors, as :meth:`_errors` finds them, and what pulls a gradient in them back to the critic's output."""
+        scale = None
+        if self.standardise:
+            centre, scale = self._standard(z)
+            z = (z - centre) * scale
+        labels = [] if batch.y is None else [batch.y[:, None] if everyone else batch.y]
+        output, tape = self.critic.trace(z, None if everyone else batch.s, *labels)
+        residual = output.sub_(z[:, None] if everyone else z)
+        return residual.abs().sum(-1), residual, (tape, scale)
+
+    def _pull_back_to_z(self, weights, residual, traced):
+        """Gradient in z of a weighted sum of errors."""
+        tape, scale = traced
+        g = residual.sign_() * weights.unsqueeze(-1)
+        gradient = self.critic.pull_back(g, tape, to="z") - (g if g.ndim == 2 else g.sum(1))
+        return gradient if scale is None else gradient * scale
+
+    @torch.no_grad()
+    def _standard(self, z):
+        """Mean of each column of z, and the inverse of its standard deviation."""
+        centre = z.mean(0)
+        spread = (z - centre).square().mean(0).sqrt()  # several times faster than std
+        # a dead column has no scale of its own: left out, lest a tiny divisor give it all the gradient
+        alive = spread > 1e-4 * spread.mean().clamp_min(1e-6)
+        return centre, torch.where(alive, 1 / spread, 0.0)
 
     def _weights(self, batch, dtype):
         """Weights of the errors (n, n_subjects) in the losses, for all losses are linear in the errors.
@@ -197,11 +221,82 @@ class BEGAN(Measure):
         everyone, own, control = self._weights(batch, z.dtype)
         error = self._errors(z, batch, True, frozen=False)
         loss = ((everyone - self.k * own) * error).sum()
+        self._move_control(control, error.detach())
+        return loss
+
+    def _move_control(self, control, error):
         if self.training:
-            step = control * error.detach()
+            step = control * error
             step = step.sum() if self.printed else step.sum(0)
             self.k.copy_((self.k + self.beta * step).clamp(0, 1))
-        return loss
+
+    def censor_gradient(self, z, batch):
+        """Return :meth:`censor` and its gradient in z.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            The encoder's loss.
+        gradient : Tensor of shape (n, n_features)
+            In z.
+        """
+        weights = self._weights(batch, z.dtype)[1].sum(-1)
+        error, *traced = self._trace_errors(z, batch, everyone=False)
+        return weights @ error, self._pull_back_to_z(weights, *traced)
+
+    def reveal_gradient(self, z, batch):
+        """Return :meth:`reveal` and its gradient in z.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            Error on everybody less the error on the subject.
+        gradient : Tensor of shape (n, n_features)
+            In z.
+        """
+        everyone, own, _ = self._weights(batch, z.dtype)
+        weights = everyone - own
+        error, *traced = self._trace_errors(z, batch, everyone=True)
+        return (weights * error).sum(), self._pull_back_to_z(weights, *traced)
+
+    def critic_gradient(self, z, batch):
+        """Return :meth:`critic_loss`, moving k as it does, and its gradients in the discriminator's parameters.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code, detached.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        loss : Tensor of shape ()
+            The discriminator's loss.
+        gradients : list of Tensor
+            In the order of ``parameters()``.
+        """
+        everyone, own, control = self._weights(batch, z.dtype)
+        weights = everyone - self.k * own
+        error, residual, (tape, _) = self._trace_errors(z, batch, everyone=True)
+        loss = (weights * error).sum()
+        self._move_control(control, error)
+        g = residual.sign_() * weights.unsqueeze(-1)
+        return loss, self.critic.pull_back(g, tape, to="parameters")
 
     @torch.no_grad()
     def diagnostics(self, z, batch):

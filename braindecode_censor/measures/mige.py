@@ -5,7 +5,7 @@ import torch
 from braindecode_censor._check import check_choice
 from braindecode_censor.measures.base import Measure
 from braindecode_censor.scores import make_score
-from braindecode_censor.weights import group_sizes, same_group
+from braindecode_censor.weights import equal_groups, group_sizes, same_group
 
 __all__ = ["MIGE"]
 
@@ -67,6 +67,7 @@ class MIGE(Measure):
     """
 
     takes_stacks = True
+    writes_gradients = True
 
     def __init__(
         self,
@@ -114,6 +115,26 @@ class MIGE(Measure):
         """
         return (self.gradient(z, batch) * z).sum((-2, -1))
 
+    def censor_gradient(self, z, batch):
+        """Return :meth:`censor` and its gradient in z.
+
+        Parameters
+        ----------
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or a stack of them.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape (...)
+            The surrogate.
+        gradient : Tensor of shape (..., n, n_features)
+            Estimated gradient of the mutual information.
+        """
+        gradient = self.gradient(z, batch)
+        return (gradient * z).sum((-2, -1)), gradient
+
     @torch.no_grad()
     def gradient(self, z, batch):
         """Return the estimated gradient of the mutual information in every code.
@@ -142,6 +163,12 @@ class MIGE(Measure):
         return inner[:, None] * conditional - outer[:, None] * self._scores(z, stratum)
 
     def _scores(self, z, same):
+        """Scores of every code (..., n, n_features) among those of its group."""
+        member = equal_groups(same) if self.takes_stacks and same is not None else None
+        if member is not None:  # as a stack of small samples, instead of a large one with gaps
+            scores = torch.empty_like(z)
+            scores[..., member, :] = self._scores(z[..., member, :], None)
+            return scores
         scores = self.score.fit(z, same).at_samples()
         if not self.calibrate:
             return scores

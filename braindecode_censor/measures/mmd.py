@@ -66,6 +66,7 @@ class MMD(Measure):
 
     waits = False
     takes_stacks = True
+    writes_gradients = True
 
     def __init__(
         self,
@@ -86,7 +87,8 @@ class MMD(Measure):
         self.self_pairs = self_pairs
         self.contrast = OneVersusAll()
         parts = (self.kernel, "operator"), (self.lengthscale, "precision")
-        self.takes_stacks = all(declares(part, "takes_stacks", method) for part, method in parts)
+        known = all(declares(part, "takes_stacks", method) for part, method in parts)
+        self.takes_stacks = self.writes_gradients = known  # of others only that they can be called
 
     def noise_shape(self, n_subjects):
         """Return the shape of the contrast's noise.
@@ -118,17 +120,34 @@ class MMD(Measure):
         value : Tensor of shape (...)
             Unbiased estimate.
         """
-        if not self.takes_stacks:
+        if not self.writes_gradients:
             return self._censor_by_autograd(z, batch)
-        with torch.no_grad():
-            x = z.detach()
-            d2 = squared_distances(x)
-            precision = self.lengthscale.precision(d2)
-            weights = self._gram_weights(batch, z.dtype)
-            # The gradient in z_i of sum_ij A_ij k(z_i, z_j) is the kernel's divergence, twice, as A is symmetric.
-            _, divergence, gram = self.kernel.operator(x, x, d2, precision, weights)
-            value = gram().sum((-2, -1))
-        return with_gradient(value, -2 * divergence, z)
+        return with_gradient(*self.censor_gradient(z.detach(), batch), z)
+
+    @torch.no_grad()
+    def censor_gradient(self, z, batch):
+        """Return :meth:`censor` and its gradient in z.
+
+        Parameters
+        ----------
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or a stack of them.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape (...)
+            Unbiased estimate.
+        gradient : Tensor of shape (..., n, n_features)
+            In z.
+        """
+        d2 = squared_distances(z)
+        precision = self.lengthscale.precision(d2)
+        weights = self._gram_weights(batch, z.dtype)
+        # The gradient in z_i of sum_ij A_ij k(z_i, z_j) is the kernel's divergence, twice, as A is symmetric.
+        _, divergence, gram = self.kernel.operator(z, z, d2, precision, weights)
+        return gram().sum((-2, -1)), -2 * divergence
 
     def _censor_by_autograd(self, z, batch):
         """The same for a kernel or length scale of which nothing is known, but that it can be called."""

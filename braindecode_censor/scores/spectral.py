@@ -1,9 +1,8 @@
 """The spectral Stein gradient estimator (SSGE)."""
 
 import torch
-from torch import nn
 
-from braindecode_censor._check import check_fraction, check_size, is_traced
+from braindecode_censor._check import check_fraction, check_size
 from braindecode_censor.scores.base import ScoreEstimator
 from braindecode_censor.weights import group_ranks
 
@@ -30,10 +29,9 @@ class SSGE(ScoreEstimator):
 
     Notes
     -----
-    All groups are decomposed by **one** call, of their blocks where shapes may depend on values, which on a GPU and in
-    a traced graph they may not. There, adding :math:`2g + 2` to the diagonal of the g-th group moves its eigenvalues,
-    which lie in [0, 1], into an interval of its own, so no eigenvector can mix two groups. That costs digits, hence
-    float64 inside whatever the input. Where the first eigenvalue exceeds `ratio` alone,
+    All groups of a partition are decomposed by **one** call: adding :math:`2g + 2` to the diagonal of the g-th group
+    moves its eigenvalues, which lie in [0, 1], into an interval of its own, so no eigenvector can mix two groups. That
+    costs digits, hence float64 inside whatever the input. Where the first eigenvalue exceeds `ratio` alone,
     implementations that slice with ``[-0:]`` keep *all* eigenvectors and blow up; here one is kept.
 
     A decomposition checks its error code, so this estimator waits for the device once per fit; the others do not.
@@ -57,10 +55,8 @@ class SSGE(ScoreEstimator):
         gram, h = self._dense().double() / self._n, self._h.double()
         if self._same is None:
             score, self._spectrum = self._invert(*_eigenpairs(gram), h, gram.shape[-1] > 64)
-        elif is_traced(gram, self._same) or gram.is_cuda:
-            score = self._solve_shifted(gram, h)
         else:
-            score = self._solve_blocks(gram, h)
+            score = self._solve_shifted(gram, h)
         self._in_sample = score.to(self._h.dtype)
 
     def _solve_shifted(self, gram, h):
@@ -74,21 +70,6 @@ class SSGE(ScoreEstimator):
         values = torch.where(group >= 0, values, 0.0)  # of nobody: what is left of zero would be inverted
         score, _ = self._invert(values, vectors, h, peers.sum(-1) > 64, peers)
         return score
-
-    def _solve_blocks(self, gram, h):
-        """Decompose the groups' own matrices, filled up with zeros to the size of the largest."""
-        n, block = len(self._same), group_ranks(self._same)[0] + 1  # those in no group share the first
-        place = self._same.tril(-1).sum(-1)
-        n_blocks, width = int(block.max()) + 1, int(place.max()) + 1
-        if n_blocks * width**2 > n**2:  # groups so unequal that they would mostly hold zeros
-            return self._solve_shifted(gram, h)
-        member = torch.full((n_blocks, width), n)
-        member[block, place] = torch.arange(n)
-        large = (member < n).sum(-1, keepdim=True) > 64
-        gram = nn.functional.pad(gram, (0, 1, 0, 1))[..., member[:, :, None], member[:, None, :]]
-        h = nn.functional.pad(h, (0, 0, 0, 1))[..., member, :]
-        score, _ = self._invert(*_eigenpairs(gram), h, large)
-        return score[..., block, place, :]
 
     def _invert(self, values, vectors, h, large, peers=None):
         """Apply the inverse on the kept eigenvectors to h; return also their coefficients in c."""

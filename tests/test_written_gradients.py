@@ -1,0 +1,156 @@
+"""Gradients that are written out by hand, against autograd."""
+
+import copy
+
+import pytest
+import torch
+from cases import BATCHES, IDS, N_CLASSES, N_FEATURES, N_SUBJECTS, PENALTIES, make_batch, make_penalty
+from torch import nn
+
+from braindecode_censor.censoring import CensoringStep
+from braindecode_censor.critics import LabelledMLP
+from braindecode_censor.measures import BEGAN, MMD, Adversary
+from braindecode_censor.penalty import Penalty
+
+CLOSE = {"rtol": 1e-10, "atol": 1e-12}
+OPTIONS = [
+    ("adv", {"reduction": "sum"}),
+    ("adv", {"hidden": 5, "n_layers": 1}),
+    ("adv", {"min_trials": 4}),
+    ("mmd", {"kernel": "imq", "self_pairs": True}),
+    ("pairmmd", {"pairs": "bernoulli"}),
+    ("mige", {"score": "nu", "lengthscale": "tsne", "calibrate": True}),
+    ("began", {"standardise": False}),
+    ("began", {"reduction": "sum", "gamma": 0.7}),
+    ("began", {"printed": True}),
+]
+CASES = [(method, mode, {}) for method, mode in PENALTIES]
+CASES += [(m, mode, o) for m, o in OPTIONS for mode in ("marginal", "conditional", "complementary")]
+NAMES = [*IDS, *(f"{method}-{mode}-{options}" for method, mode, options in CASES[len(IDS) :])]
+
+
+def learnt(method, mode, **options):
+    """A penalty whose critic is no longer as it began, nor its control."""
+    penalty = make_penalty(method, mode, reveal=0.6, **options)
+    z, s, y = make_batch("unbalanced", seed=1)
+    step = CensoringStep(penalty, critic_lr=1e-2)
+    for _ in range(5):
+        step(z, s, y)
+    for name, control in penalty.named_buffers():
+        if name.endswith("k"):
+            control.copy_(torch.linspace(0.2, 0.9, len(control)))
+    return penalty
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+@pytest.mark.parametrize(("method", "mode", "options"), CASES, ids=NAMES)
+@pytest.mark.filterwarnings("ignore::braindecode_censor.penalty.DegenerateBatchWarning")
+def test_gradients_are_those_of_autograd(method, mode, options, kind):
+    z, s, y = make_batch(kind)
+    penalty = learnt(method, mode, **options)
+    noise = penalty.draw_noise(torch.Generator().manual_seed(0))
+    leaf = z.clone().requires_grad_()
+    expected = penalty(leaf, s, y, noise)
+    value, gradient = penalty.gradient(z, s, y, noise)
+    torch.testing.assert_close(value, expected.detach(), **CLOSE)
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected, leaf)[0], **CLOSE)
+    assert not value.requires_grad and not gradient.requires_grad
+
+    if penalty.has_critic:
+        twin = copy.deepcopy(penalty)
+        expected = penalty.critic_loss(z, s, y)
+        loss, gradients = twin.critic_gradient(z, s, y)
+        torch.testing.assert_close(loss, expected.detach(), **CLOSE)
+        wanted = torch.autograd.grad(expected, penalty.critic_parameters())
+        assert len(gradients) == len(wanted)
+        for found, own in zip(gradients, wanted):
+            torch.testing.assert_close(found, own, **CLOSE)
+        for (_, control), (_, moved) in zip(penalty.named_buffers(), twin.named_buffers()):
+            torch.testing.assert_close(moved, control, **CLOSE)
+
+
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_a_training_step_asks_no_autograd(method, mode, monkeypatch):
+    z, s, y = make_batch("balanced", dtype=torch.float32)
+    step = CensoringStep(make_penalty(method, mode, dtype=torch.float32))
+
+    def fail(*args, **kwargs):
+        raise AssertionError("autograd was asked")
+
+    monkeypatch.setattr(torch.autograd, "grad", fail)
+    monkeypatch.setattr(Penalty, "forward", fail)
+    monkeypatch.setattr(LabelledMLP, "forward", fail)
+    gradient, numbers = step(z, s, y)
+    assert gradient.abs().max() > 0 and torch.isfinite(numbers[0])
+
+
+class Cubed(Adversary):
+    """Changes the value and says nothing of gradients."""
+
+    def censor(self, z, batch):
+        return super().censor(z, batch) ** 3
+
+
+class Heavier(Adversary):
+    """Changes the critic's own loss."""
+
+    def critic_loss(self, z, batch):
+        return 3 * super().critic_loss(z, batch)
+
+
+class Shy(MMD):
+    """Reveals in a way of its own."""
+
+    def reveal(self, z, batch):
+        return -0.1 * super().censor(z, batch)
+
+
+def other_network(measure):
+    measure.critic = nn.Sequential(nn.Linear(N_FEATURES, 8), nn.Tanh(), nn.Linear(8, N_SUBJECTS)).double()
+    measure.critic.forward = lambda z, frozen=False: nn.Sequential.forward(measure.critic, z)
+
+
+def constrained(measure):
+    nn.utils.parametrizations.spectral_norm(measure.critic.layers[0])
+
+
+@pytest.mark.parametrize(
+    ("make", "mode", "change"),
+    [
+        (Cubed, "marginal", None),
+        (Heavier, "marginal", None),
+        (Shy, "complementary", None),
+        (Adversary, "marginal", other_network),
+        (Adversary, "marginal", constrained),
+        (BEGAN, "conditional", constrained),
+    ],
+)
+def test_who_changes_something_gets_autograd(make, mode, change):
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty(make, mode).eval()
+    if change is not None:
+        change(penalty.measures[0])
+    leaf = z.clone().requires_grad_()
+    expected = torch.autograd.grad(penalty(leaf, s, y), leaf)[0]
+    torch.testing.assert_close(penalty.gradient(z, s, y)[1], expected)
+    if penalty.has_critic:
+        options = {"allow_unused": True, "materialize_grads": True}
+        wanted = torch.autograd.grad(penalty.critic_loss(z, s, y), penalty.critic_parameters(), **options)
+        for found, own in zip(penalty.critic_gradient(z, s, y)[1], wanted):
+            torch.testing.assert_close(found, own)
+
+
+def test_labels_of_both_kinds_in_one_network():
+    """Every value of one label, and a given value of the other, as the conditional discriminator is asked."""
+    torch.manual_seed(0)
+    mlp = LabelledMLP(N_FEATURES, 2, [5, 3, 4], [N_SUBJECTS, N_CLASSES]).double()
+    z, _, y = make_batch("unbalanced")
+    cotangent = torch.randn(len(z), N_SUBJECTS, 2, dtype=z.dtype)
+    leaf = z.clone().requires_grad_()
+    output = mlp(leaf, None, y[:, None])
+    traced, tape = mlp.trace(z, None, y[:, None])
+    torch.testing.assert_close(traced, output.detach(), **CLOSE)
+    wanted = torch.autograd.grad(output, [leaf, *mlp.parameters()], cotangent)
+    found = [mlp.pull_back(cotangent, tape, to="z"), *mlp.pull_back(cotangent, tape, to="parameters")]
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, **CLOSE)
