@@ -1,17 +1,21 @@
 """Time a training step of FastEEGNet against one of Braindecode's EEGNet, and check that both are the same step.
 
-    python benchmarks/encoder.py --threads 2 --repeats 30
+    python benchmarks/encoder.py --threads 2 --repeats 30                # one training on two cores
+    python benchmarks/encoder.py --threads 1 --processes 2 --repeats 30  # two trainings at a time, a core each
 
-Every round times one step (forward, backward, AdamW with ``foreach``, as CensoredEEGClassifier has it) of stock
+Every round times one step (forward, backward, fused AdamW, as CensoredEEGClassifier has it) of stock
 EEGNet, of FastEEGNet, and of FastEEGNet with lag moments computed beforehand, one after the other on the same
-batch. Medians of all rounds are printed as a markdown table; beside the ratios stand the largest differences of a
-training step from the same weights and the same dropout seed.
+batch. Medians of all rounds are printed as a markdown table, divided by the number of processes that take such steps
+side by side; beside the ratios stand the largest differences of a training step from the same weights and the same
+dropout seed.
 """
 
 import argparse
 import statistics
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import torch
 from braindecode.models import EEGNet
@@ -58,7 +62,7 @@ def differences(stock, fast, x, y, moments):
 
 def step_timer(model, x, y, **kwargs):
     """Function that runs one training step and returns the seconds it took."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 
     def step():
         start = time.perf_counter()
@@ -73,7 +77,9 @@ def step_timer(model, x, y, **kwargs):
 
 
 def measure(n_chans, n_times, args):
-    """One row of the table."""
+    """Medians of the three steps, and what the last two differ by from the first."""
+    torch.set_num_threads(args.threads)
+    warnings.filterwarnings("ignore")
     stock, fast = models(n_chans, n_times, args.device)
     x = torch.randn(args.batch, n_chans, n_times, device=args.device)
     y = torch.randint(0, 2, (args.batch,), device=args.device)
@@ -83,7 +89,19 @@ def measure(n_chans, n_times, args):
     for timer in timers * 3:
         timer()
     rounds = [[timer() * 1e3 for timer in timers] for _ in range(args.repeats)]
-    medians = [statistics.median(column) for column in zip(*rounds)]
+    return [statistics.median(column) for column in zip(*rounds)], exact
+
+
+def row(n_chans, n_times, args):
+    """One row of the table."""
+    if args.processes == 1:
+        found = [measure(n_chans, n_times, args)]
+    else:
+        with ProcessPoolExecutor(args.processes, mp_context=get_context("spawn")) as pool:
+            jobs = [pool.submit(measure, n_chans, n_times, args) for _ in range(args.processes)]
+            found = [job.result() for job in jobs]
+    exact = found[0][1]
+    medians = [statistics.mean(column) / args.processes for column in zip(*(times for times, _ in found))]
     ratios = [medians[0] / medians[1], medians[0] / medians[2]]
     cells = [
         f"{n_chans} × {n_times}",
@@ -97,16 +115,17 @@ def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=1, help="trainings at a time")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=30)
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
-    torch.set_num_threads(args.threads)
-    print(f"torch {torch.__version__}, {args.device}, {args.threads} threads, batch {args.batch}, medians\n")
+    cores = f"{args.processes} processes with {args.threads} threads each"
+    print(f"torch {torch.__version__}, {args.device}, {cores}, batch {args.batch}, medians\n")
     print("| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS), sep="\n")
     for n_chans, n_times in SHAPES:
-        print("| " + " | ".join(measure(n_chans, n_times, args)) + " |", flush=True)
+        print("| " + " | ".join(row(n_chans, n_times, args)) + " |", flush=True)
 
 
 if __name__ == "__main__":

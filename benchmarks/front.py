@@ -6,10 +6,10 @@ callback   Braindecode's own EEGClassifier and EEGNet, with and without the Cens
 stock      CensoredEEGClassifier(fast=False)
 fast       CensoredEEGClassifier, whose plain epoch is several times cheaper, so that the same censoring weighs more
 
-All settings of a net are trained side by side, one epoch each in turn, so that whatever else the machine does
-falls on all of them. An epoch is everything skorch does in it: batches, critic, encoder, validation, logging. On
-a CPU with one thread its processor time is taken, which other processes lengthen less than the wall clock; on a
-GPU the wall clock.
+All settings of a net are trained side by side, a few epochs each in turn, and each turn of a censored setting stands
+between two turns of the plain one, whose mean it is compared with: whatever else the machine does falls on both. An
+epoch is everything skorch does in it: batches, critic, encoder, validation, logging. On a CPU with one thread its
+processor time is taken, which other processes lengthen less than the wall clock; on a GPU the wall clock.
 
     python benchmarks/front.py                      # CPU, one thread
     python benchmarks/front.py --net fast --device cuda --repeats 40
@@ -93,7 +93,7 @@ def make_trainer(kind, data, method, mode, device):
 
 
 def measure(kind, shape, settings, repeats, device):
-    """Train all settings in turns and collect the seconds of an epoch in every turn.
+    """Train all settings in turns and collect the seconds of an epoch in every turn, and of plain ones beside it.
 
     Parameters
     ----------
@@ -101,8 +101,8 @@ def measure(kind, shape, settings, repeats, device):
         Which net.
     shape : tuple of int
         Channels and samples.
-    settings : dict of tuple
-        Name to method and mode.
+    settings : list of tuple
+        Methods and modes.
     repeats : int
         Turns per setting, after one that is left out.
     device : str
@@ -110,22 +110,46 @@ def measure(kind, shape, settings, repeats, device):
 
     Returns
     -------
-    seconds : dict of ndarray
-        Name to seconds.
+    seconds : dict of ndarray of shape (repeats, 2)
+        By method and mode, of a plain and of a censored epoch.
     """
     data = make_data(shape)
-    trainers = {name: make_trainer(kind, data, *setting, device) for name, setting in settings.items()}
-    seconds = {name: [] for name in settings}
+    # Conditional censoring draws its batches per class too; its plain partner does the same.
+    plain = {mode: make_trainer(kind, data, None, mode, device) for mode in MODES}
+    censored = {setting: make_trainer(kind, data, *setting, device) for setting in settings}
+    seconds = {setting: [] for setting in settings}
     for turn in range(repeats + 1):
-        for name, (train, watch) in trainers.items():
-            watch.times_.clear()
-            train()
-            if turn:
-                seconds[name].append(np.median(watch.times_))
-    return {name: np.array(values) for name, values in seconds.items()}
+        for mode in MODES:
+            before = take_turn(*plain[mode])
+            for setting in (setting for setting in settings if setting[1] == mode):
+                own, after = take_turn(*censored[setting]), take_turn(*plain[mode])
+                if turn:
+                    seconds[setting].append(((before + after) / 2, own))
+                before = after
+    return {setting: np.array(values) for setting, values in seconds.items()}
 
 
-def report(kind, seconds, settings):
+def take_turn(train, watch):
+    """Train, and return how long an epoch took.
+
+    Parameters
+    ----------
+    train : callable
+        Trains some epochs.
+    watch : Stopwatch
+        Times them.
+
+    Returns
+    -------
+    seconds : float
+        Median of these epochs.
+    """
+    watch.times_.clear()
+    train()
+    return np.median(watch.times_)
+
+
+def report(kind, seconds):
     """Print the ratios as rows of a Markdown table.
 
     Parameters
@@ -133,17 +157,13 @@ def report(kind, seconds, settings):
     kind : {"callback", "stock", "fast"}
         Which net.
     seconds : dict of ndarray
-        Name to seconds.
-    settings : dict of tuple
-        Name to method and mode.
+        From :func:`measure`.
     """
     for method in METHODS:
         cells = []
         for mode in MODES:
-            # Conditional censoring draws its batches per class too; its plain partner does the same.
-            low, middle, high = np.quantile(
-                seconds[f"{method}-{mode}"] / seconds[f"plain-{mode}"], [0.25, 0.5, 0.75]
-            )
+            own = seconds[method, mode]
+            low, middle, high = np.quantile(own[:, 1] / own[:, 0], [0.25, 0.5, 0.75])
             cells.append(f"{middle:.2f} ({low:.2f} .. {high:.2f})")
         print(
             f"| {kind} | {method} | " + " | ".join(cells) + f" | {TARGET.get(method, OTHERS)} |", flush=True
@@ -161,8 +181,7 @@ def main():
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     warnings.simplefilter("ignore")
-    settings = {f"plain-{mode}": (None, mode) for mode in MODES}
-    settings |= {f"{method}-{mode}": (method, mode) for method in METHODS for mode in MODES}
+    settings = [(method, mode) for method in METHODS for mode in MODES]
     for shape in arguments.shape or [(16, 128), (56, 260)]:
         print(
             f"\n{shape[0]} channels x {shape[1]} samples, {arguments.device}, batch 64, median (quartiles)\n"
@@ -170,8 +189,9 @@ def main():
         print("| net | method | " + " | ".join(MODES) + " | at most |\n|" + "---|" * 6)
         for kind in arguments.net or ("callback", "stock", "fast"):
             seconds = measure(kind, tuple(shape), settings, arguments.repeats, arguments.device)
-            print(f"| {kind} | plain, ms | {1e3 * np.median(seconds['plain-marginal']):.0f} | | | |")
-            report(kind, seconds, settings)
+            plain = np.median([own[:, 0] for (_, mode), own in seconds.items() if mode == "marginal"])
+            print(f"| {kind} | plain, ms | {1e3 * plain:.0f} | | | |")
+            report(kind, seconds)
 
 
 if __name__ == "__main__":

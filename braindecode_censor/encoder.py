@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from braindecode_censor.encoder_filters import (
+    convolve_channels_last,
     is_eager,
     mix_and_filter,
     normalised_filters,
@@ -212,7 +213,7 @@ class FastEEGNet(EEGNet):
         if under_vmap():  # where F.conv2d becomes a convolution of as many groups as there are members
             return toeplitz_convolve(h.squeeze(2), weight.squeeze(2), padding[1]).unsqueeze(2)
         if prefers_channels_last(h):
-            h = h.contiguous(memory_format=torch.channels_last)
+            return convolve_channels_last(h, weight, padding[1])
         return F.conv2d(h, weight, padding=padding)
 
 
@@ -242,11 +243,69 @@ class MaxNorm(nn.Module):
         Tensor of shape (n_rows, ...)
             Weight within the constraint.
         """
+        norm = torch.linalg.vector_norm(
+            weight.detach().flatten(1) if is_eager() else weight.flatten(1), dim=1
+        )
         if is_eager():
-            return weight.renorm(2, 0, self.max_norm)
-        norm = torch.linalg.vector_norm(weight.flatten(1), dim=1)
+            nobody = (
+                weight.device.type == "cpu" and not (norm > self.max_norm).any()
+            )  # elsewhere looking waits
+            return weight if nobody else _Shrink.apply(weight, norm, self.max_norm)
         factor = torch.where(norm > self.max_norm, self.max_norm / (norm + 1e-7), 1.0)
         return weight * factor.view(-1, *[1] * (weight.ndim - 1))
+
+
+class _Shrink(torch.autograd.Function):
+    """``torch.renorm`` with a gradient of a few operations."""
+
+    @staticmethod
+    def forward(ctx, weight, norm, max_norm):
+        """Shrink the rows that are too long.
+
+        Parameters
+        ----------
+        ctx : context
+            Keeps what the backward pass needs.
+        weight : Tensor of shape (n_rows, ...)
+            Free parameter.
+        norm : Tensor of shape (n_rows,)
+            Norm of its rows.
+        max_norm : float
+            Largest norm.
+
+        Returns
+        -------
+        Tensor of shape (n_rows, ...)
+            Weight within the constraint.
+        """
+        rows = weight.flatten(1)
+        factor = torch.where(norm > max_norm, max_norm / (norm + 1e-7), 1.0).unsqueeze(1)
+        ctx.save_for_backward(rows, norm, factor)
+        return (rows * factor).view_as(weight)
+
+    @staticmethod
+    def backward(ctx, grad):
+        """Gradient in the weight.
+
+        Parameters
+        ----------
+        ctx : context
+            As left by ``forward``.
+        grad : Tensor of shape (n_rows, ...)
+            Gradient in the output.
+
+        Returns
+        -------
+        tuple of Tensor or None
+            One for each argument of ``forward``.
+        """
+        rows, norm, factor = ctx.saved_tensors
+        g, norm = grad.flatten(1), norm.unsqueeze(1)
+        # ∂factor/∂row = −factor / (norm + 1e-7) · row / norm, where the row is too long, that is, factor < 1
+        along = (g * rows).sum(1, keepdim=True) * torch.where(
+            factor < 1, factor / ((norm + 1e-7) * norm), 0.0
+        )
+        return (factor * g - along * rows).view_as(grad), None, None
 
 
 def _activate(layer, h):

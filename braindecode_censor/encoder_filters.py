@@ -239,6 +239,79 @@ def _depthwise(s, weight, bias, padding):
     return F.conv2d(s, weight, bias, padding=(0, padding), groups=n_signals)
 
 
+def convolve_channels_last(h, weight, padding):
+    """Dense convolution in time with the channels last in memory, where it is fast.
+
+    Parameters
+    ----------
+    h : Tensor of shape (n_trials, n_in, 1, n_times)
+        Signals.
+    weight : Tensor of shape (n_out, n_in, 1, kernel_length)
+        Filters.
+    padding : int
+        Zeros on either side.
+
+    Returns
+    -------
+    Tensor of shape (n_trials, n_out, 1, n_times + 2 · padding − kernel_length + 1)
+        Filtered mixtures.
+    """
+    return _ChannelsLastConvolution.apply(h.contiguous(memory_format=torch.channels_last), weight, padding)
+
+
+class _ChannelsLastConvolution(torch.autograd.Function):
+    """A convolution whose gradient in the weights, half the cost of oneDNN's backward pass, is one matrix product."""
+
+    @staticmethod
+    def forward(ctx, h, weight, padding):
+        """Convolve; the arguments are those of :func:`convolve_channels_last`.
+
+        Parameters
+        ----------
+        ctx : context
+            Keeps what the backward pass needs.
+        h, weight : Tensor
+            Signals, channels last in memory, and filters.
+        padding : int
+            Zeros on either side.
+
+        Returns
+        -------
+        Tensor
+            Filtered mixtures.
+        """
+        ctx.save_for_backward(h, weight)
+        ctx.padding = padding
+        return F.conv2d(h, weight, padding=(0, padding))
+
+    @staticmethod
+    def backward(ctx, grad):
+        """Gradients in the signals and the filters.
+
+        Parameters
+        ----------
+        ctx : context
+            As left by ``forward``.
+        grad : Tensor
+            Gradient in the output.
+
+        Returns
+        -------
+        tuple of Tensor or None
+            One for each argument of ``forward``.
+        """
+        h, weight = ctx.saved_tensors
+        (n_out, n_in, _, taps), padding = weight.shape, ctx.padding
+        turned = weight.flip(-1).transpose(0, 1)
+        grad_h = F.conv2d(grad, turned, padding=(0, taps - 1 - padding))
+        # every window of the signals as a row: overlapping pieces of memory, for channels are last there
+        padded = F.pad(h.squeeze(2).mT, (0, 0, padding, padding))
+        size, strides = (len(h), grad.shape[-1], taps * n_in), (padded.stride(0), n_in, 1)
+        windows = padded.as_strided(size, strides).flatten(0, 1)
+        product = grad.squeeze(2).mT.flatten(0, 1).T @ windows
+        return grad_h, product.view(n_out, taps, n_in).transpose(1, 2).unsqueeze(2), None
+
+
 def cross_correlation(g, s, first_lag, shape):
     """Cross-correlation, summed over trials and neighbouring signals.
 
@@ -261,11 +334,24 @@ def cross_correlation(g, s, first_lag, shape):
         Correlations.
     """
     n_groups, n_lags = shape
+    if g.shape[-1] <= 3 * n_lags:
+        return _short_cross_correlation(g, s, first_lag, shape)
     reach = max(-first_lag, first_lag + n_lags - 1)  # a circle this much longer than both hides no overlap
     n_fft = fast_length(max(g.shape[-1] + reach, s.shape[-1] + reach, n_lags))
     product = torch.fft.rfft(g, n_fft).conj() * torch.fft.rfft(s, n_fft)
     groups = product.sum(0).unflatten(0, (n_groups, -1)).sum(1)
     return torch.fft.irfft(groups, n_fft).roll(-first_lag, -1)[:, :n_lags]
+
+
+def _short_cross_correlation(g, s, first_lag, shape):
+    """The same for short signals: products of all pairs of samples, added up along the diagonals."""
+    n_groups, n_lags = shape
+    n_out = g.shape[-1]
+    s = F.pad(s, (-first_lag, n_out + n_lags - 1 + first_lag - s.shape[-1]))
+    g, s = (side.unflatten(1, (n_groups, -1)).transpose(0, 1).flatten(1, 2) for side in (g, s))
+    products = torch.bmm(g.mT, s)
+    per_group, per_row, _ = products.stride()
+    return products.as_strided((n_groups, n_out, n_lags), (per_group, per_row + 1, 1)).sum(1)
 
 
 def toeplitz_filter(s, weight, padding, block=64):

@@ -234,8 +234,10 @@ class _ProtocolClassifier(EEGClassifier):
             return module_options(module, getattr(self, "signal_args_", {}), kwargs, self.batch_norm_momentum)
         if prefix == "iterator_train":
             return {"batches": self.batches_, **kwargs} if self.batches_ is not None else kwargs
-        if prefix == "optimizer" and self.optimizer is torch.optim.AdamW and "fused" not in kwargs:
-            return {"foreach": True, **kwargs}  # the same numbers in half the time
+        if prefix == "optimizer" and self.optimizer is torch.optim.AdamW:
+            able = torch.device(self.device).type in ("cpu", "cuda", "mps")
+            chosen = {"fused", "foreach", "differentiable"} & set(kwargs)  # the user knows better
+            return {**kwargs, "fused": True} if able and not chosen else kwargs  # in a fraction of the time
         if prefix == "criterion" and self.criterion is FoldCrossEntropy:
             weights = {"weight": self.class_weight_, "train_weight": self.train_weight_}
             return {**weights, **kwargs}
