@@ -6,10 +6,10 @@ callback   Braindecode's own EEGClassifier and EEGNet, with and without the Cens
 stock      CensoredEEGClassifier(fast=False)
 fast       CensoredEEGClassifier, whose plain epoch is several times cheaper, so that the same censoring weighs more
 
-All settings of a net are trained side by side, a few epochs each in turn, and each turn of a censored setting stands
-between two turns of the plain one, whose mean it is compared with: whatever else the machine does falls on both. An
-epoch is everything skorch does in it: batches, critic, encoder, validation, logging. On a CPU with one thread its
-processor time is taken, which other processes lengthen less than the wall clock; on a GPU the wall clock.
+Each setting has a plain twin, and both are trained in turns, a few epochs each, now the one first, now the other:
+whatever else the machine does falls on both, and both have trained equally long. An epoch is everything skorch does
+in it: batches, critic, encoder, validation, logging. On a CPU with one thread its processor time is taken, which other
+processes lengthen less than the wall clock; on a GPU the wall clock.
 
     python benchmarks/front.py                      # CPU, one thread
     python benchmarks/front.py --net fast --device cuda --repeats 40
@@ -93,7 +93,7 @@ def make_trainer(kind, data, method, mode, device):
 
 
 def measure(kind, shape, settings, repeats, device):
-    """Train all settings in turns and collect the seconds of an epoch in every turn, and of plain ones beside it.
+    """Train all settings in turns and collect the seconds of an epoch in every turn.
 
     Parameters
     ----------
@@ -114,18 +114,18 @@ def measure(kind, shape, settings, repeats, device):
         By method and mode, of a plain and of a censored epoch.
     """
     data = make_data(shape)
-    # Conditional censoring draws its batches per class too; its plain partner does the same.
-    plain = {mode: make_trainer(kind, data, None, mode, device) for mode in MODES}
-    censored = {setting: make_trainer(kind, data, *setting, device) for setting in settings}
+    # Conditional censoring draws its batches per class too; its plain twin does the same.
+    twins = {
+        (method, mode): [make_trainer(kind, data, one, mode, device) for one in (None, method)]
+        for method, mode in settings
+    }
     seconds = {setting: [] for setting in settings}
     for turn in range(repeats + 1):
-        for mode in MODES:
-            before = take_turn(*plain[mode])
-            for setting in (setting for setting in settings if setting[1] == mode):
-                own, after = take_turn(*censored[setting]), take_turn(*plain[mode])
-                if turn:
-                    seconds[setting].append(((before + after) / 2, own))
-                before = after
+        for setting, trainers in twins.items():
+            order = (0, 1) if turn % 2 else (1, 0)
+            times = {k: take_turn(*trainers[k]) for k in order}
+            if turn:
+                seconds[setting].append((times[0], times[1]))
     return {setting: np.array(values) for setting, values in seconds.items()}
 
 

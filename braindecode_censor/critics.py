@@ -93,7 +93,7 @@ class LabelledMLP(nn.Module):
         shape, hidden = h.shape, []
         h = h.flatten(0, -2)
         for layer in rest:
-            h = torch.maximum(h, h.clamp(max=0).exp_().sub_(1))  # ELU, in a third of the time
+            h = _elu(h)
             hidden.append(h)
             h = F.linear(h, layer.weight, layer.bias)
         return h.view(*shape[:-1], -1), (z, labels, shape, hidden)
@@ -137,6 +137,13 @@ def _into_offset(g, offset, label):
         return g.sum(0)
     rows = g.sum_to_size(*label.shape, g.shape[-1]).flatten(0, -2)
     return torch.zeros_like(offset).index_add_(0, label.flatten(), rows)
+
+
+def _elu(h):
+    """ELU, in place where that is faster: torch's takes its time over each number, this one over each pass."""
+    if h.numel() < 2**14 or h.is_cuda:
+        return F.elu_(h)
+    return torch.maximum(h, h.clamp(max=0).exp_().sub_(1))
 
 
 # of ELU from its result, for it was computed in place: gradient, alpha, scale, scale of the input, "result", result

@@ -8,7 +8,7 @@ from cases import BATCHES, IDS, N_CLASSES, N_FEATURES, N_SUBJECTS, PENALTIES, ma
 from torch import nn
 
 from braindecode_censor.censoring import CensoringStep
-from braindecode_censor.critics import LabelledMLP
+from braindecode_censor.critics import LabelledMLP, _elu
 from braindecode_censor.measures import BEGAN, MMD, Adversary
 from braindecode_censor.penalty import Penalty
 
@@ -154,3 +154,9 @@ def test_labels_of_both_kinds_in_one_network():
     found = [mlp.pull_back(cotangent, tape, to="z"), *mlp.pull_back(cotangent, tape, to="parameters")]
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, **CLOSE)
+
+
+@pytest.mark.parametrize("n", [3, 400], ids=["small", "large"])
+def test_elu_of_any_size(n):
+    h = torch.linspace(-40, 40, 128 * n, dtype=torch.float64).view(n, 128)
+    torch.testing.assert_close(_elu(h.clone()), nn.functional.elu(h), rtol=0, atol=1e-15)
