@@ -31,7 +31,7 @@ from braindecode_censor.trials import zscore
 # What a profiler's events mean, by how their names begin; the first that fits counts.
 PARTS = {
     "batches": ("enumerate(DataLoader)", "aten::index", "aten::stack"),
-    "optimiser, Python": ("Optimizer.step", "aten::_foreach", "aten::lerp_", "aten::addc"),
+    "optimiser, Python": ("Optimizer.step", "aten::_foreach", "aten::_fused", "aten::lerp_", "aten::addc"),
     "convolutions": ("aten::mkldnn_conv", "aten::convolution", "aten::conv", "aten::_conv"),
     "Fourier transforms": ("aten::_fft", "aten::fft"),
     "dropout": ("aten::bernoulli_", "aten::dropout", "aten::native_dropout"),

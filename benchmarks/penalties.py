@@ -42,7 +42,10 @@ def labels(n, n_subjects, n_classes=2):
 
 
 def make_step(method, mode, n_subjects=8, batch=128, shape=(16, 128)):
-    """Return a function that trains EEGNet by one step, plain for method None."""
+    """Return a function that trains EEGNet by one step, plain for method None.
+
+    As a loop of one's own would do it, by autograd; the callback's step is cheaper (front.py).
+    """
     from braindecode.models import EEGNet
 
     torch.manual_seed(0)
@@ -60,9 +63,7 @@ def make_step(method, mode, n_subjects=8, batch=128, shape=(16, 128)):
             method, mode=mode, n_features=n_features, n_subjects=n_subjects, n_classes=2
         )
         if penalty.has_critic:
-            critic = torch.optim.AdamW(
-                penalty.critic_parameters(), lr=1e-3, fused=True
-            )  # as the callback does
+            critic = torch.optim.AdamW(penalty.critic_parameters(), lr=1e-3, fused=True)
 
     def step():
         output = model(x)

@@ -135,25 +135,5 @@ def declares(thing, flag, method):
     holds : bool
         True if the class that defines the method sets the flag, and the flag is true.
     """
-    return is_owner(thing, flag, method) and bool(getattr(thing, flag))
-
-
-def is_owner(thing, flag, method):
-    """Tell whether the class that defines a method also sets a flag, to whatever value.
-
-    Parameters
-    ----------
-    thing : object
-        Any object.
-    flag : str
-        Name of an attribute.
-    method : str
-        Name of a method.
-
-    Returns
-    -------
-    owns : bool
-        False if the flag was set by another class, which did not know this method.
-    """
     owner = next((kind for kind in type(thing).__mro__ if method in vars(kind)), object)
-    return flag in vars(owner)
+    return flag in vars(owner) and bool(getattr(thing, flag))

@@ -7,7 +7,12 @@ import torch
 from torch import nn
 
 from braindecode_censor.critics import VectorAdam
-from braindecode_censor.penalty import Penalty, make_penalty
+from braindecode_censor.penalty import (
+    Penalty,
+    critic_gradient_by_autograd,
+    gradient_by_autograd,
+    make_penalty,
+)
 
 __all__ = ["CensoringStep", "EpochMonitor", "build_penalty"]
 
@@ -67,6 +72,7 @@ class CensoringStep:
         self._takes_batches = isinstance(penalty, Penalty) and (
             kind.forward is Penalty.forward and kind.critic_loss is Penalty.critic_loss
         )
+        self._writes_gradients = self._takes_batches and penalty.writes_gradients()
         self.critic_steps = critic_steps
         self.generator = torch.Generator().manual_seed(random_state)
         self.noise = None
@@ -105,26 +111,21 @@ class CensoringStep:
         if not needs_gradient:
             with torch.no_grad():
                 return self.penalty(z, *labels, noise=self.noise), None
-        if self._takes_batches:
-            return self.penalty.gradient(z, *labels, noise=self.noise)
-        leaf = z.detach().requires_grad_()
-        with torch.enable_grad():
-            value = self.penalty(leaf, *labels, noise=self.noise)
-        return value.detach(), torch.autograd.grad(value, leaf)[0]
+        if self._writes_gradients and len(z) > 1:
+            return self.penalty.written_gradient(z, *labels, noise=self.noise)
+        return gradient_by_autograd(self.penalty, z, *labels, noise=self.noise)
 
     def _train_critic(self, z, labels):
         if self.optimizer is None or len(z) < 2:
             return z.new_full((), math.nan)
         for _ in range(self.critic_steps):
-            if self._takes_batches:
-                loss, gradients = self.penalty.critic_gradient(z, *labels)
+            if self._writes_gradients:
+                loss, gradients = self.penalty.written_critic_gradient(z, *labels)
             else:
-                with torch.enable_grad():
-                    loss = self.penalty.critic_loss(z, *labels)
-                options = {"allow_unused": True, "materialize_grads": True}
-                gradients = torch.autograd.grad(loss, self.optimizer.parameters, **options)
+                parameters = self.optimizer.parameters
+                loss, gradients = critic_gradient_by_autograd(self.penalty, parameters, z, *labels)
             self.optimizer.step(gradients)
-        return loss.detach()
+        return loss
 
 
 class EpochMonitor:

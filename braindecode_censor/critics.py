@@ -4,6 +4,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from braindecode_censor.weights import one_hot_rows
+
 __all__ = ["LabelledMLP", "VectorAdam"]
 
 
@@ -65,8 +67,11 @@ class LabelledMLP(nn.Module):
 
     @property
     def is_plain(self):
-        """Whether nobody has changed the layers, so that :meth:`pull_back` knows all there is to know."""
-        return type(self) is LabelledMLP and all(type(layer) is nn.Linear for layer in self.layers)
+        """Whether nobody has changed or frozen anything, so that :meth:`pull_back` knows all there is to know."""
+        modules = (self, *self.layers)
+        hooked = any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in modules)
+        changed = any(type(layer) is not nn.Linear for layer in self.layers) or "forward" in vars(self)
+        return not (hooked or changed) and all(p.requires_grad for p in self.parameters())
 
     @torch.no_grad()
     def trace(self, z, *labels):
@@ -136,7 +141,7 @@ def _into_offset(g, offset, label):
     if label is None:
         return g.sum(0)
     rows = g.sum_to_size(*label.shape, g.shape[-1]).flatten(0, -2)
-    return torch.zeros_like(offset).index_add_(0, label.flatten(), rows)
+    return one_hot_rows(label.flatten(), len(offset), g.dtype) @ rows  # indexing adds in any order on a GPU
 
 
 def _elu(h):

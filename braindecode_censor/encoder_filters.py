@@ -148,7 +148,7 @@ def mix_and_filter(x, mixing, weight, offset, padding):
     """
     depth = mixing.shape[0] // weight.shape[0]
     mixed = torch.bmm(x.mT, mixing.T.expand(x.shape[0], -1, -1)).mT
-    if prefers_channels_last(x):
+    if prefers_channels_last(mixed):  # not of x: under autocast the mixtures are of half precision
         return _DepthwiseFilter.apply(mixed.unsqueeze(2), weight, offset, padding)
     groups = mixed.unflatten(1, (-1, depth)).transpose(0, 1)
     y = toeplitz_filter(groups.flatten(1, 2), weight, padding)
@@ -334,7 +334,7 @@ def cross_correlation(g, s, first_lag, shape):
         Correlations.
     """
     n_groups, n_lags = shape
-    if g.shape[-1] <= 3 * n_lags:
+    if g.shape[-1] * (g.shape[-1] + n_lags) <= 2**15:
         return _short_cross_correlation(g, s, first_lag, shape)
     reach = max(-first_lag, first_lag + n_lags - 1)  # a circle this much longer than both hides no overlap
     n_fft = fast_length(max(g.shape[-1] + reach, s.shape[-1] + reach, n_lags))

@@ -7,12 +7,18 @@ import warnings
 import torch
 from torch import nn
 
-from braindecode_censor._check import check_choice, check_positive, check_size, declares, is_owner, is_traced
+from braindecode_censor._check import check_choice, check_positive, check_size, declares, is_traced
 from braindecode_censor.measures import MEASURES, Measure
 from braindecode_censor.modes import MODES
 from braindecode_censor.weights import Batch
 
-__all__ = ["DegenerateBatchWarning", "Penalty", "make_penalty"]
+__all__ = [
+    "DegenerateBatchWarning",
+    "Penalty",
+    "critic_gradient_by_autograd",
+    "gradient_by_autograd",
+    "make_penalty",
+]
 
 
 LARGEST_COUNTED = 4096
@@ -52,8 +58,6 @@ class Penalty(nn.Module):
         self.n_subjects, self.n_classes = n_subjects, n_classes
         self.nuisance = nuisance
         self.reveal = check_positive("reveal", reveal, or_zero=True)
-        methods = ("censor", "reveal", "critic_loss")
-        self._may_write = all(is_owner(m, "writes_gradients", method) for m in measures for method in methods)
         self._has_warned = False
         # Looking at values waits for the device, so on a GPU only the first batch is looked at.
         self._has_looked = False
@@ -118,44 +122,36 @@ class Penalty(nn.Module):
         gradient : Tensor of shape (n, n_features)
             In z.
         """
-        if not self._writes_gradients() or len(z) < 2:
-            leaf = z.detach().requires_grad_()
-            with torch.enable_grad():
-                value = self(leaf, s, y, noise)
-            return value.detach(), torch.autograd.grad(value, leaf)[0]
+        if len(z) < 2 or not self.writes_gradients():
+            return gradient_by_autograd(self, z, s, y, noise=noise)
+        return self.written_gradient(z, s, y, noise)
+
+    def written_gradient(self, z, s, y=None, noise=None):
+        """Return what :meth:`gradient` does, where :meth:`writes_gradients` is known to hold.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code of two trials or more.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
+            Subject labels, or real values; or what :meth:`make_batch` made of them.
+        y : Tensor of shape (n,), optional
+            Task labels.
+        noise : Tensor, optional
+            See :meth:`forward`.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            The penalty, without graph.
+        gradient : Tensor of shape (n, n_features)
+            In z.
+        """
         batch = self._with_noise(self.make_batch(z, s, y, noise), z)
         values, gradients = self._evaluate_with_gradient(_at_least_single(z.detach()), batch)
         value, gradient = sum(values), gradients[0] if len(gradients) == 1 else torch.cat(gradients, 1)
         self._look(value, z, batch)
         return value, gradient.to(z.dtype)
-
-    def critic_gradient(self, z, s, y=None):
-        """Return the critics' loss and its gradients; what :meth:`critic_loss` and autograd say, in less time.
-
-        Parameters
-        ----------
-        z : Tensor of shape (n, n_features)
-            Latent code, detached from the encoder.
-        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
-            Subject labels, or real values; or what :meth:`make_batch` made of them.
-        y : Tensor of shape (n,), optional
-            Task labels.
-
-        Returns
-        -------
-        loss : Tensor of shape ()
-            Sum of the critics' losses, without graph.
-        gradients : list of Tensor
-            In each of :meth:`critic_parameters`.
-        """
-        if not self._writes_gradients() or len(z) < 2:
-            with torch.enable_grad():
-                loss = self.critic_loss(z, s, y)
-            options = {"allow_unused": True, "materialize_grads": True}
-            return loss.detach(), list(torch.autograd.grad(loss, self.critic_parameters(), **options))
-        batch, z = self.make_batch(z, s, y), _at_least_single(z)
-        found = [m.critic_gradient(part, batch) for m, _, part in self._parts(z)]
-        return sum(loss for loss, _ in found), [g for _, gradients in found for g in gradients]
 
     def critic_loss(self, z, s, y=None):
         """Return the loss of the critics' own training; zero without a critic.
@@ -176,6 +172,78 @@ class Penalty(nn.Module):
         """
         batch = self.make_batch(z, s, y)
         return self._fold(lambda measure, direction: measure.critic_loss, z, batch)
+
+    def critic_gradient(self, z, s, y=None):
+        """Return the critics' loss and its gradients; what :meth:`critic_loss` and autograd say, in less time.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code, detached from the encoder.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
+            Subject labels, or real values; or what :meth:`make_batch` made of them.
+        y : Tensor of shape (n,), optional
+            Task labels.
+
+        Returns
+        -------
+        loss : Tensor of shape ()
+            Sum of the critics' losses, without graph.
+        gradients : list of Tensor
+            In each of :meth:`critic_parameters`.
+        """
+        if len(z) < 2 or not self.writes_gradients():
+            return critic_gradient_by_autograd(self, self.critic_parameters(), z, s, y)
+        return self.written_critic_gradient(z, s, y)
+
+    def written_critic_gradient(self, z, s, y=None):
+        """Return what :meth:`critic_gradient` does, where :meth:`writes_gradients` is known to hold.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code of two trials or more.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
+            Subject labels, or real values; or what :meth:`make_batch` made of them.
+        y : Tensor of shape (n,), optional
+            Task labels.
+
+        Returns
+        -------
+        loss : Tensor of shape ()
+            Sum of the critics' losses, without graph.
+        gradients : list of Tensor
+            In each of :meth:`critic_parameters`.
+        """
+        batch, z = self.make_batch(z, s, y), _at_least_single(z.detach())
+        found = [measure.critic_gradient(part, batch) for measure, _, part in self._parts(z)]
+        return sum(loss for loss, _ in found), [g for _, gradients in found for g in gradients]
+
+    def writes_gradients(self):
+        """Tell whether gradients can be had without autograd.
+
+        Returns
+        -------
+        writes : bool
+            True if every measure's own class promises it, and nobody has changed a method, a hook or a parameter.
+        """
+        kind = type(self)
+        own = all(
+            getattr(kind, name) is getattr(Penalty, name)
+            for name in ("forward", "critic_loss", "critic_parameters")
+        )
+        hooks = self._forward_hooks or self._forward_pre_hooks or self._backward_hooks
+        measures = dict.fromkeys(self.measures)  # one may stand twice
+        promised = all(
+            "writes_gradients" in vars(type(measure))
+            and measure.writes_gradients
+            and not {"censor", "reveal", "critic_loss"} & vars(measure).keys()
+            for measure in measures
+        )
+        if not own or hooks or not promised:
+            return False
+        parameters = [p for measure in measures for p in measure.parameters()]  # twice what two of them share
+        return list(map(id, parameters)) == list(map(id, self.critic_parameters()))
 
     def critic_parameters(self):
         """Return the parameters to train on :meth:`critic_loss`.
@@ -244,10 +312,6 @@ class Penalty(nn.Module):
 
     def _judges_halves_at_once(self):
         return len(self.measures) == 2 and self.measures[0] is self.measures[1]
-
-    def _writes_gradients(self):
-        """Whether all measures have written out the gradients of these very methods."""
-        return self._may_write and all(measure.writes_gradients for measure in self.measures)
 
     def _evaluate(self, z, batch):
         """Add up what is censored and, times its weight, what is revealed."""
@@ -371,15 +435,10 @@ class Penalty(nn.Module):
         return batch if shape is None else batch._replace(noise=torch.rand(shape, device=z.device))
 
     def _look(self, value, z, batch):
-        self._warn_if_degenerate(value, z, batch)
+        """Warn once of a batch that says nothing."""
+        degenerate = self._is_degenerate(value, z, batch)
         self._has_looked = self._has_looked or not is_traced(z, batch.s, batch.y)
-
-    def _warn_if_degenerate(self, value, z, batch):
-        if self._has_warned or is_traced(value, z, batch.s, batch.y) or (z.is_cuda and self._has_looked):
-            return
-        if value.item() != 0:  # without enough trials it is zero
-            return
-        if len(z) < 2 or not self.measures[0].usable(batch):
+        if degenerate:
             self._has_warned = True
             where = " in every class" if batch.y is not None else ""
             lack = f"fewer than two subjects with at least {self.measures[0].min_trials} trials{where}"
@@ -390,6 +449,68 @@ class Penalty(nn.Module):
                 DegenerateBatchWarning,
                 stacklevel=5,  # forward is called by two functions of torch
             )
+
+    def _is_degenerate(self, value, z, batch):
+        """Whether a batch, if it may be looked at, holds too few trials for anything but zero."""
+        if self._has_warned or is_traced(value, z, batch.s, batch.y) or (z.is_cuda and self._has_looked):
+            return False
+        return value.item() == 0 and (len(z) < 2 or not self.measures[0].usable(batch))
+
+
+def gradient_by_autograd(penalty, z, *labels, noise=None):
+    """Return a penalty and its gradient in z.
+
+    Parameters
+    ----------
+    penalty : nn.Module
+        Any.
+    z : Tensor of shape (n, n_features)
+        Latent code.
+    *labels : Tensor or Batch
+        What the penalty takes beside z.
+    noise : Tensor, optional
+        Random numbers for the penalty.
+
+    Returns
+    -------
+    value : Tensor of shape ()
+        The penalty, without graph.
+    gradient : Tensor of shape (n, n_features)
+        In z.
+    """
+    leaf = z.detach().requires_grad_()
+    with torch.enable_grad():
+        value = penalty(leaf, *labels, noise=noise)
+    return value.detach(), torch.autograd.grad(value, leaf)[0]
+
+
+def critic_gradient_by_autograd(penalty, parameters, z, *labels):
+    """Return the loss of a penalty's critics and its gradients.
+
+    Parameters
+    ----------
+    penalty : nn.Module
+        Any.
+    parameters : list of Parameter
+        Of the critics.
+    z : Tensor of shape (n, n_features)
+        Latent code, detached from the encoder.
+    *labels : Tensor or Batch
+        What the penalty takes beside z.
+
+    Returns
+    -------
+    loss : Tensor of shape ()
+        Without graph.
+    gradients : list of Tensor
+        In each parameter; zeros where the loss does not depend on it.
+    """
+    with torch.enable_grad():
+        loss = penalty.critic_loss(z, *labels)
+    if not loss.requires_grad or not parameters:
+        return loss.detach(), [torch.zeros_like(p) for p in parameters]
+    options = {"allow_unused": True, "materialize_grads": True}
+    return loss.detach(), list(torch.autograd.grad(loss, parameters, **options))
 
 
 def _width(columns):

@@ -236,6 +236,7 @@ class _ProtocolClassifier(EEGClassifier):
             return {"batches": self.batches_, **kwargs} if self.batches_ is not None else kwargs
         if prefix == "optimizer" and self.optimizer is torch.optim.AdamW:
             able = torch.device(self.device).type in ("cpu", "cuda", "mps")
+            able = able and all(p.is_floating_point() for p in self.module_.parameters())
             chosen = {"fused", "foreach", "differentiable"} & set(kwargs)  # the user knows better
             return {**kwargs, "fused": True} if able and not chosen else kwargs  # in a fraction of the time
         if prefix == "criterion" and self.criterion is FoldCrossEntropy:

@@ -1,8 +1,9 @@
 """Distributions as rows of weights.
 
 ``q(z)`` is the batch with uniform weights; ``q(z | s = m)`` is the same batch with the weights of everybody
-else set to zero. Nothing is ever cut out by subject or class, so shapes never depend on the data and every
-function here works under ``torch.func.vmap`` and ``torch.compile``.
+else set to zero. Nothing has to be cut out by subject or class, so shapes do not depend on the data and every
+function here works under ``torch.func.vmap`` and ``torch.compile``. :func:`equal_groups` alone looks at values, where
+that is allowed, and saves time.
 """
 
 from typing import NamedTuple

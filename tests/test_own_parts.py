@@ -13,6 +13,7 @@ from braindecode_censor.kernels import DiagonalKernel, rbf
 from braindecode_censor.lengthscales import MedianScale
 from braindecode_censor.measures import MMD, Measure
 from braindecode_censor.penalty import Penalty
+from braindecode_censor.scores import Stein
 
 SIZES = {"n_features": 6, "n_subjects": 4, "n_classes": 3}
 
@@ -148,3 +149,18 @@ def test_one_trial_trains_no_critic():
     with pytest.warns(UserWarning, match="held fewer than two subjects"):
         gradient, numbers = step(z[:1], s[:1], y[:1])
     assert gradient.abs().max() == 0 and numbers[1].isnan()
+
+
+class Standardising(Stein):
+    """A score that fits one sample at a time."""
+
+    def fit(self, x, same=None):
+        assert x.ndim == 2
+        return super().fit(x / x.std(), same)
+
+
+@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
+def test_a_score_with_a_fit_of_its_own_sees_whole_samples(mode):
+    z, s, y = make_batch("balanced")
+    gradient = make_penalty("mige", mode, score=Standardising()).gradient(z, s, y)[1]
+    assert torch.isfinite(gradient).all() and gradient.abs().max() > 0

@@ -105,6 +105,30 @@ class Shy(MMD):
         return -0.1 * super().censor(z, batch)
 
 
+class Reluctant(MMD):
+    """Says that it writes no gradients."""
+
+    writes_gradients = False
+
+    def censor(self, z, batch):
+        return super().censor(z, batch) ** 3
+
+
+class Smoothed(Adversary):
+    """Changes a part that is not public."""
+
+    def _cross_entropies(self, z, batch, frozen=False):
+        return super()._cross_entropies(z, batch, frozen) ** 2
+
+
+def patched(measure):
+    measure.censor = lambda z, batch: Adversary.censor(measure, z, batch) ** 3
+
+
+def hooked(measure):
+    measure.critic.register_forward_hook(lambda module, inputs, output: 2 * output)
+
+
 def other_network(measure):
     measure.critic = nn.Sequential(nn.Linear(N_FEATURES, 8), nn.Tanh(), nn.Linear(8, N_SUBJECTS)).double()
     measure.critic.forward = lambda z, frozen=False: nn.Sequential.forward(measure.critic, z)
@@ -123,6 +147,10 @@ def constrained(measure):
         (Adversary, "marginal", other_network),
         (Adversary, "marginal", constrained),
         (BEGAN, "conditional", constrained),
+        (Reluctant, "marginal", None),
+        (Smoothed, "conditional", None),
+        (Adversary, "marginal", patched),
+        (BEGAN, "marginal", hooked),
     ],
 )
 def test_who_changes_something_gets_autograd(make, mode, change):
@@ -160,3 +188,79 @@ def test_labels_of_both_kinds_in_one_network():
 def test_elu_of_any_size(n):
     h = torch.linspace(-40, 40, 128 * n, dtype=torch.float64).view(n, 128)
     torch.testing.assert_close(_elu(h.clone()), nn.functional.elu(h), rtol=0, atol=1e-15)
+
+
+def test_a_measure_put_in_later_is_asked_itself():
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty("adv", "marginal")
+    penalty.measures[0] = make_penalty(Cubed, "marginal").measures[0]
+    leaf = z.clone().requires_grad_()
+    expected = torch.autograd.grad(penalty(leaf, s, y), leaf)[0]
+    torch.testing.assert_close(penalty.gradient(z, s, y)[1], expected)
+
+
+def test_hooks_on_the_penalty_are_called():
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty("mmd", "marginal")
+    plain = penalty.gradient(z, s, y)[1]
+    penalty.register_forward_hook(lambda module, inputs, output: 3 * output)
+    torch.testing.assert_close(CensoringStep(penalty)(z, s, y)[0], 3 * plain)
+
+
+class Partly(Penalty):
+    """Trains the last layer only."""
+
+    def critic_parameters(self):
+        return list(self.measures[0].critic.layers[-1].parameters())
+
+
+def test_only_the_parameters_that_are_to_be_trained_are():
+    z, s, y = make_batch("balanced")
+    plain = make_penalty("adv", "marginal")
+    penalty = Partly(plain.measures, "marginal", N_SUBJECTS)
+    before = [p.detach().clone() for p in penalty.parameters()]
+    CensoringStep(penalty)(z, s, y)
+    assert [bool((p == old).all()) for p, old in zip(penalty.parameters(), before)] == [True] * 6 + [
+        False
+    ] * 2
+
+
+def test_a_critic_of_both_halves():
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty("adv", "complementary")
+    penalty.measures[1].critic = penalty.measures[0].critic
+    losses = [
+        step[1][1] for step in (lambda c: [c(z, s, y) for _ in range(30)])(CensoringStep(penalty, 1e-2))
+    ]
+    assert losses[-1] < 0.8 * losses[0]
+
+
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_one_trial_has_no_gradient_in_any_critic(method, mode):
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty(method, mode)
+    loss, gradients = penalty.critic_gradient(z[:1], s[:1], y[:1])
+    assert loss == 0 and len(gradients) == len(penalty.critic_parameters())
+    assert all((g == 0).all() for g in gradients)
+
+
+def test_a_code_that_wants_a_gradient():
+    z, s, y = make_batch("balanced")
+    for method in ("adv", "began"):
+        CensoringStep(make_penalty(method, "complementary"))(z.requires_grad_(), s, y)
+
+
+def test_a_promise_half_kept_is_noticed():
+    class Half(Shy):
+        writes_gradients = True
+
+    z, s, y = make_batch("balanced")
+    with pytest.raises(NotImplementedError, match="write reveal_gradient"):
+        make_penalty(Half, "complementary").gradient(z, s, y)
+
+
+def test_the_warning_points_to_the_caller():
+    z, s, y = make_batch("balanced")
+    with pytest.warns(UserWarning, match="held fewer") as caught:
+        make_penalty("mmd", "marginal")(z, torch.zeros_like(s), y)
+    assert caught[0].filename == __file__

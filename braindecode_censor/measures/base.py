@@ -152,6 +152,8 @@ class Measure(nn.Module):
         gradient : Tensor of shape (n, n_features)
             In z.
         """
+        if type(self).reveal is not Measure.reveal:
+            raise NotImplementedError(f"{type(self).__name__} writes reveal, so write reveal_gradient too.")
         value, gradient = self.censor_gradient(z, batch)
         return -value, -gradient
 
@@ -172,6 +174,8 @@ class Measure(nn.Module):
         gradients : list of Tensor
             In the order of ``parameters()``.
         """
+        if self.has_critic:
+            raise NotImplementedError(f"{type(self).__name__} has a critic, so write critic_gradient.")
         return self.critic_loss(z, batch), []
 
     def diagnostics(self, z, batch):

@@ -163,7 +163,8 @@ class BEGAN(Measure):
             return everyone[0], own[0], self.gamma * everyone[1] - own[1]
 
         return batch.once(
-            ("errors", dtype, self.min_trials, self.reduction, self.gamma, self.printed), compute
+            ("errors", dtype, self.n_features, self.min_trials, self.reduction, self.gamma, self.printed),
+            compute,
         )
 
     def censor(self, z, batch):

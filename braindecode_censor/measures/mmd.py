@@ -87,8 +87,10 @@ class MMD(Measure):
         self.self_pairs = self_pairs
         self.contrast = OneVersusAll()
         parts = (self.kernel, "operator"), (self.lengthscale, "precision")
-        known = all(declares(part, "takes_stacks", method) for part, method in parts)
-        self.takes_stacks = self.writes_gradients = known  # of others only that they can be called
+        self._knows_parts = known = all(declares(part, "takes_stacks", method) for part, method in parts)
+        # of others we know only that they can be called
+        self.takes_stacks = type(self).takes_stacks and known
+        self.writes_gradients = type(self).writes_gradients and known
 
     def noise_shape(self, n_subjects):
         """Return the shape of the contrast's noise.
@@ -120,7 +122,7 @@ class MMD(Measure):
         value : Tensor of shape (...)
             Unbiased estimate.
         """
-        if not self.writes_gradients:
+        if not self._knows_parts:
             return self._censor_by_autograd(z, batch)
         return with_gradient(*self.censor_gradient(z.detach(), batch), z)
 
@@ -271,6 +273,7 @@ class PairMMD(MMD):
     """
 
     nuisances = ("discrete",)
+    writes_gradients = True
 
     def __init__(
         self,

@@ -37,7 +37,8 @@ class ScoreEstimator:
         self.kernel = make_kernel(kernel)
         self.lengthscale = make_lengthscale(lengthscale)
         parts = (self, "_solve"), (self.kernel, "operator"), (self.lengthscale, "precision")
-        self.takes_stacks = all(declares(part, "takes_stacks", method) for part, method in parts)
+        own = type(self).fit is ScoreEstimator.fit and type(self).at_samples is ScoreEstimator.at_samples
+        self.takes_stacks = own and all(declares(part, "takes_stacks", method) for part, method in parts)
 
     def __getstate__(self):
         # What was fitted holds closures over a batch's tensors; a copy or a pickle is an unfitted twin.
