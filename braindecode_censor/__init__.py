@@ -8,8 +8,9 @@ imports take seconds.
 from importlib import import_module
 
 from braindecode_censor._version import __version__
+from braindecode_censor.factory import make_penalty
 from braindecode_censor.loss import CensoredLoss
-from braindecode_censor.penalty import Penalty, make_penalty
+from braindecode_censor.penalty import Penalty
 from braindecode_censor.scores import make_score
 
 # public name -> module that defines it, imported on first use

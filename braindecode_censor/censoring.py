@@ -7,12 +7,9 @@ import torch
 from torch import nn
 
 from braindecode_censor.critics import VectorAdam
-from braindecode_censor.penalty import (
-    Penalty,
-    critic_gradient_by_autograd,
-    gradient_by_autograd,
-    make_penalty,
-)
+from braindecode_censor.factory import make_penalty
+from braindecode_censor.gradients import critic_gradient_by_autograd, gradient_by_autograd
+from braindecode_censor.penalty import Penalty
 
 __all__ = ["CensoringStep", "EpochMonitor", "build_penalty"]
 

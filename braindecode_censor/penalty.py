@@ -1,24 +1,16 @@
 """The censoring penalty: a measure folded over a mode."""
 
-import copy
-import inspect
 import warnings
 
 import torch
 from torch import nn
 
-from braindecode_censor._check import check_choice, check_positive, check_size, declares, is_traced
-from braindecode_censor.measures import MEASURES, Measure
+from braindecode_censor._check import check_positive, is_traced
+from braindecode_censor.gradients import critic_gradient_by_autograd, gradient_by_autograd
 from braindecode_censor.modes import MODES
 from braindecode_censor.weights import Batch
 
-__all__ = [
-    "DegenerateBatchWarning",
-    "Penalty",
-    "critic_gradient_by_autograd",
-    "gradient_by_autograd",
-    "make_penalty",
-]
+__all__ = ["DegenerateBatchWarning", "Penalty"]
 
 
 LARGEST_COUNTED = 4096
@@ -457,62 +449,6 @@ class Penalty(nn.Module):
         return value.item() == 0 and (len(z) < 2 or not self.measures[0].usable(batch))
 
 
-def gradient_by_autograd(penalty, z, *labels, noise=None):
-    """Return a penalty and its gradient in z.
-
-    Parameters
-    ----------
-    penalty : nn.Module
-        Any.
-    z : Tensor of shape (n, n_features)
-        Latent code.
-    *labels : Tensor or Batch
-        What the penalty takes beside z.
-    noise : Tensor, optional
-        Random numbers for the penalty.
-
-    Returns
-    -------
-    value : Tensor of shape ()
-        The penalty, without graph.
-    gradient : Tensor of shape (n, n_features)
-        In z.
-    """
-    leaf = z.detach().requires_grad_()
-    with torch.enable_grad():
-        value = penalty(leaf, *labels, noise=noise)
-    return value.detach(), torch.autograd.grad(value, leaf)[0]
-
-
-def critic_gradient_by_autograd(penalty, parameters, z, *labels):
-    """Return the loss of a penalty's critics and its gradients.
-
-    Parameters
-    ----------
-    penalty : nn.Module
-        Any.
-    parameters : list of Parameter
-        Of the critics.
-    z : Tensor of shape (n, n_features)
-        Latent code, detached from the encoder.
-    *labels : Tensor or Batch
-        What the penalty takes beside z.
-
-    Returns
-    -------
-    loss : Tensor of shape ()
-        Without graph.
-    gradients : list of Tensor
-        In each parameter; zeros where the loss does not depend on it.
-    """
-    with torch.enable_grad():
-        loss = penalty.critic_loss(z, *labels)
-    if not loss.requires_grad or not parameters:
-        return loss.detach(), [torch.zeros_like(p) for p in parameters]
-    options = {"allow_unused": True, "materialize_grads": True}
-    return loss.detach(), list(torch.autograd.grad(loss, parameters, **options))
-
-
 def _width(columns):
     return columns.stop - columns.start
 
@@ -520,133 +456,3 @@ def _width(columns):
 def _at_least_single(z):
     """Half precision is too coarse for kernels and critics."""
     return z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
-
-
-def make_penalty(
-    method,
-    mode="marginal",
-    *,
-    n_features=None,
-    n_subjects=None,
-    n_classes=None,
-    nuisance="discrete",
-    reveal=1.0,
-    **options,
-):
-    """Make a censoring penalty.
-
-    Parameters
-    ----------
-    method : {"adv", "mige", "mmd", "pairmmd", "began"}, Measure or callable
-        Measure of dependence: a name of :data:`~braindecode_censor.measures.MEASURES`, a measure, or a
-        callable that makes one from ``(n_features, n_subjects, n_classes, **options)``.
-    mode : {"marginal", "conditional", "complementary"}
-        Make z independent of s, independent of s given y, or its first half independent of s and its second
-        half informative about s.
-    n_features : int, optional
-        Width of z. The methods with a critic ("adv", "began") need it.
-    n_subjects : int, optional
-        Number of subjects. The methods with a critic need it; the others count them in each batch when it is
-        omitted, which ``torch.compile`` and ``torch.func.vmap`` do not allow.
-    n_classes : int, optional
-        Number of classes, for the conditional mode; likewise.
-    nuisance : {"discrete", "continuous"}
-        Whether s holds labels or real values (age, fatigue, ...). "mmd", "mige" and "adv" can do both.
-    reveal : float
-        In complementary mode, the weight of the half that is to reveal s, beside that of the censored one. The
-        paper has 1; with 0 the second half is free.
-    **options
-        Options of the measure, such as `reduction`, `min_trials`, `lengthscale`, `score`, `reg`, `pairs`,
-        `fraction`, `size`, `gamma`, `beta`, `hidden`.
-
-    Returns
-    -------
-    penalty : Penalty
-        A module: ``penalty(z, s, y)``.
-
-    Examples
-    --------
-    >>> import torch
-    >>> penalty = make_penalty("mmd", mode="conditional", n_subjects=2, n_classes=2)
-    >>> z, s, y = torch.randn(16, 4), torch.arange(16) % 2, torch.arange(16) // 8
-    >>> penalty(z, s, y).shape
-    torch.Size([])
-    """
-    check_choice("mode", mode, MODES)
-    check_choice("nuisance", nuisance, ("discrete", "continuous"))
-    sizes = {"n_features": n_features, "n_subjects": n_subjects, "n_classes": n_classes}
-    for name, minimum in (("n_features", 1), ("n_subjects", 2), ("n_classes", 1)):
-        if sizes[name] is not None:
-            minimum = 1 if nuisance == "continuous" else minimum
-            sizes[name] = check_size(name, sizes[name], minimum)
-    if not MODES[mode].conditions_on_y:
-        sizes["n_classes"] = None
-    n_terms = 2 if MODES[mode].halves else 1
-    if n_features is not None:
-        MODES[mode].terms(n_features)  # raises for an odd width in complementary mode
-        sizes["n_features"] = n_features // n_terms
-    measures = _make_measures(method, mode, nuisance, sizes, options, n_terms)
-    return Penalty(measures, mode, sizes["n_subjects"], sizes["n_classes"], nuisance, reveal)
-
-
-def _make_measures(method, mode, nuisance, sizes, options, n_terms):
-    if isinstance(method, Measure):
-        if options:
-            raise ValueError(f"method is a measure already, so its options {sorted(options)} have no effect.")
-        _check_measure(method, mode, nuisance, sizes)
-        if _judges_stacks(method):
-            return [method] * n_terms
-        return [method, *(copy.deepcopy(method) for _ in range(n_terms - 1))]
-    make = method if callable(method) else MEASURES[check_choice("method", method, MEASURES)]
-    if nuisance not in getattr(make, "nuisances", (nuisance,)):
-        able = sorted(name for name, kind in MEASURES.items() if nuisance in kind.nuisances)
-        raise ValueError(f"method={method!r} cannot judge nuisance={nuisance!r}: choose from {able}.")
-    if getattr(make, "has_critic", False):
-        needed = ["n_features"]
-        needed += ["n_subjects"] if nuisance == "discrete" else []
-        needed += ["n_classes"] if MODES[mode].conditions_on_y else []
-        missing = [name for name in needed if sizes[name] is None]
-        if missing:
-            raise ValueError(
-                f"method={method!r} with mode={mode!r} trains a network, whose size must be known: "
-                f"pass {' and '.join(missing)}."
-            )
-    _check_options(method, make, options)
-    measures = [make(**sizes, nuisance=nuisance, **options)]
-    if _judges_stacks(measures[0]):
-        return measures * n_terms
-    return measures + [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms - 1)]
-
-
-def _judges_stacks(measure):
-    """Whether one call can judge both halves of z: only if revealing is nothing but the opposite of censoring."""
-    return declares(measure, "takes_stacks", "censor") and type(measure).reveal is Measure.reveal
-
-
-def _check_measure(measure, mode, nuisance, sizes):
-    """Raise for a measure made for another nuisance, width or mode."""
-    if measure.nuisance != nuisance or nuisance not in measure.nuisances:
-        raise ValueError(
-            f"method is a measure of a {measure.nuisance} nuisance, but nuisance={nuisance!r}: make both alike."
-        )
-    if not measure.has_critic:
-        return
-    for name in ("n_features", "n_subjects", "n_classes"):
-        made, wanted = getattr(measure, name), sizes[name]
-        if made != wanted and (wanted is not None or name == "n_classes"):
-            raise ValueError(
-                f"method is a measure made with {name}={made}, but mode={mode!r} needs {name}={wanted} "
-                "(in complementary mode n_features is that of half of z)."
-            )
-
-
-def _check_options(method, make, options):
-    """Raise for an option that no class behind `make` takes; a typo must not pass in silence."""
-    known = set()
-    for kind in inspect.getmro(make) if inspect.isclass(make) else (make,):
-        known |= set(inspect.signature(kind).parameters) if kind is not object else set()
-    if "score_keywords" in known:  # make_score checks these against the score that was chosen
-        return
-    if inspect.isclass(make) and issubclass(make, Measure):
-        for name in options:
-            check_choice("option", name, known - {"self", "options", "score_keywords", "args", "kwargs"})
