@@ -8,13 +8,11 @@ from torch.nn.utils import parametrize
 
 from braindecode_censor.encoder_filters import (
     convolve_channels_last,
-    is_eager,
     mix_and_filter,
-    normalised_filters,
     prefers_channels_last,
     toeplitz_convolve,
-    under_vmap,
 )
+from braindecode_censor.encoder_norm import is_eager, normalised_filters, under_vmap
 from braindecode_censor.lagmoments import batch_covariance, batch_moments, lag_moments
 
 # layers whose forward is never called, because their work is done in another order

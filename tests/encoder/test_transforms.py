@@ -9,7 +9,8 @@ from encoder.pairs import TOLERANCE, assert_same, batch, pair, step
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn import functional as F
 
-from braindecode_censor.encoder_filters import _DepthwiseFilter, normalised_filters, toeplitz_filter
+from braindecode_censor.encoder_filters import _DepthwiseFilter, toeplitz_filter
+from braindecode_censor.encoder_norm import normalised_filters
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
