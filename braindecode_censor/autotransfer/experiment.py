@@ -14,6 +14,7 @@ from braindecode_censor.autotransfer.grid import BASELINE, get_preset
 from braindecode_censor.autotransfer.index import write_index
 from braindecode_censor.autotransfer.memory import Memory, versions
 from braindecode_censor.autotransfer.progress import Progress
+from braindecode_censor.autotransfer.remembered import known_data
 from braindecode_censor.autotransfer.result import finish, write_csv
 from braindecode_censor.autotransfer.selection import best_of_each_method, choose_nested
 from braindecode_censor.autotransfer.store import clean, locked, open_experiment
@@ -252,7 +253,10 @@ class AutoTransfer:
         pipelines = make_pipelines(settings, self.seeds, self.training, self.recording.roster, self.memory)
         done = [job for job in jobs if job.setting.name not in failed]
         write_index(self.memory, done, self.recording, self.training)
-        results = cross_validate(self.dataset, self.paradigm, {**pipelines, **self.others}, self.out)
+        if not progress.quiet:
+            progress.say(f"MOABB scores {len(done)} folds.")
+        with known_data(self.recording):
+            results = cross_validate(self.dataset, self.paradigm, {**pipelines, **self.others}, self.out)
         return tidy(results, settings, self.seeds, self.recording, self.others)
 
     def _nested(self, progress):

@@ -54,7 +54,7 @@ class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
                 continue
             digests = fingerprints(X, codes, subjects) if digests is None else digests
             key = training_key(clf, subjects[seen], digests)
-            task["pipeline"] = make_pipeline(_Reader(clone(clf), str(self.memory)))
+            task["pipeline"] = make_pipeline(_Reader(clone(clf), str(self.memory), key))
             if memory.read(key) is None:
                 waiting[key] = (key, clf, seen)
         options = {"folder": memory.folder / "fleet", **self.fleet}
@@ -72,7 +72,24 @@ class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
 
 
 class _Reader(Remembered):
-    """Answers for the estimator it has read, for scorers that look at ``valid_subject_``, ``module_`` and such."""
+    """Answers for the estimator it has read, for scorers that look at ``valid_subject_``, ``module_`` and such.
+
+    Parameters
+    ----------
+    estimator : CensoredEEGClassifier
+        What was trained.
+    memory : str
+        Folder of finished trainings.
+    key : str
+        Name of the training there.
+    """
+
+    def __init__(self, estimator, memory, key):
+        super().__init__(estimator, memory)
+        self.key = key
+
+    def _key(self, X, y, subjects):
+        return self.key
 
     def __getattr__(self, name):
         if name.startswith("__") or not name.endswith("_") or "estimator_" not in vars(self):

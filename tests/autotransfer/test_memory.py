@@ -1,5 +1,7 @@
 """Is nothing trained twice, nothing mistaken for something else, and nothing damaged believed?"""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from autotransfer.tiny import DATA, TRAINING
@@ -8,7 +10,7 @@ from skorch.callbacks import Callback
 from braindecode_censor.autotransfer import memory as module
 from braindecode_censor.autotransfer.grid import expand
 from braindecode_censor.autotransfer.memory import Memory, fingerprints, training_key
-from braindecode_censor.autotransfer.remembered import Remembered
+from braindecode_censor.autotransfer.remembered import Remembered, known_data
 from braindecode_censor.autotransfer.work import make_estimator
 from braindecode_censor.datasets import SimulatedSubjects
 
@@ -67,6 +69,36 @@ def test_a_remembered_training_equals_a_plain_one_and_is_not_repeated(data, tmp_
         np.testing.assert_array_equal(clf.predict_proba(X), plain.predict_proba(X))
         assert clf.valid_score_ == plain.valid_score_
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
+
+
+def test_known_data_are_recognised_at_a_glance_and_others_digested(data, tmp_path, monkeypatch):
+    X, y, subjects = data
+    recording = SimpleNamespace(X=X, y=y, subjects=subjects, digests=fingerprints(X, y, subjects))
+    looked = []
+
+    def digest(X, y, subjects, every=1):
+        looked.append(every)
+        return fingerprints(X, y, subjects, every)
+
+    monkeypatch.setattr("braindecode_censor.autotransfer.remembered.fingerprints", digest)
+    reader = Remembered(estimator(), str(tmp_path))
+    seen, signal, label = subjects != 2, X.copy(), y.copy()
+    signal[np.flatnonzero(subjects == 3)[0]] += 1
+    label[-1] = 1 - label[-1]
+    cases = {
+        "same": (X[seen], y[seen], subjects[seen]),
+        "signal": (signal, y, subjects),
+        "label": (X, label, subjects),
+        "fewer": (X[:-1], y[:-1], subjects[:-1]),
+    }
+    with known_data(recording):
+        for name, case in cases.items():
+            looked.clear()
+            assert reader._key(*case) == key(estimator(), *case), name
+            assert (1 in looked) == (name != "same"), name
+    looked.clear()
+    reader._key(X, y, subjects)
+    assert looked == [1]
 
 
 @pytest.mark.parametrize("ending", ["safetensors", "json"])
