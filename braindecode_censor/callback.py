@@ -250,7 +250,7 @@ class Censor(Callback):
             self.step_ = self._build(code)
         pushes = self.weight_ != 0 and z.requires_grad
         gradient, numbers = self.step_(code, self.s_, self.y_, needs_gradient=pushes)
-        self.monitor_.add(numbers, code, self.s_, self.y_)
+        self.monitor_.add(numbers, code, self.s_, self.y_, gradient)
         if pushes:
             addend = (self.weight_ * gradient).reshape(z.shape).to(z.dtype)
             z.register_hook(lambda grad: grad + addend)

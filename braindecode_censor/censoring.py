@@ -72,7 +72,7 @@ class CensoringStep:
         self._writes_gradients = self._takes_batches and penalty.writes_gradients()
         self.critic_steps = critic_steps
         self.generator = torch.Generator().manual_seed(random_state)
-        self.noise = None
+        self.noise = self._batch = None
         parameters = penalty.critic_parameters()
         self.optimizer = VectorAdam(parameters, critic_lr) if parameters else None
 
@@ -95,13 +95,25 @@ class CensoringStep:
         numbers : Tensor of shape (2,)
             The penalty and the critic's loss.
         """
-        # What follows from the labels is then found out once for critic and penalty.
-        labels = (self.penalty.make_batch(z, s, y),) if self._takes_batches else (s, y)
+        labels = (self._batch_of(z, s, y),) if self._takes_batches else (s, y)
         with torch.autocast(z.device.type, enabled=False):  # half precision is too coarse here
             critic_loss = self._train_critic(z, labels)
             self.noise = self.penalty.draw_noise(self.generator)
             value, gradient = self._penalise(z, labels, needs_gradient)
         return gradient, torch.stack([value, critic_loss])
+
+    def _batch_of(self, z, s, y):
+        """The labels as the penalty takes them, so that what follows from them is found out once.
+
+        Balanced batches have the same labels again and again. To look whether they do would wait for a GPU.
+        """
+        if s.is_cuda:
+            return self.penalty.make_batch(z, s, y)
+        known = self._batch
+        if known is None or not (len(z) == len(s) and _equal(known.s, s) and _equal(known.y, y)):
+            # copies, lest somebody write new labels into the old tensors
+            self._batch = self.penalty.make_batch(z, s.clone(), None if y is None else y.clone())
+        return self._batch
 
     def _penalise(self, z, labels, needs_gradient):
         """The penalty, and its gradient in z."""
@@ -125,13 +137,18 @@ class CensoringStep:
         return loss
 
 
+def _equal(known, labels):
+    """Whether labels are the same as those known; those that the penalty did not ask for are None."""
+    return known is None or (known.device == labels.device and torch.equal(known, labels))
+
+
 class EpochMonitor:
     """Sums over the batches of an epoch, read from the device once at its end."""
 
     def __init__(self):
-        self.sums, self.n_batches, self.seen = 0, 0, []
+        self.sums, self.n_batches, self.seen, self.gradient = 0, 0, [], None
 
-    def add(self, numbers, z, s, y):
+    def add(self, numbers, z, s, y, gradient=None):
         """Take in a batch.
 
         Parameters
@@ -142,9 +159,13 @@ class EpochMonitor:
             Latent code.
         s, y : Tensor of shape (n,)
             Subject labels and task labels.
+        gradient : Tensor of shape (n, n_features), optional
+            Of the penalty, in z.
         """
         self.sums = self.sums + numbers
         self.n_batches += 1
+        if not self.seen:
+            self.gradient = gradient
         if sum(len(codes) for codes, _, _ in self.seen) < _MONITORED:
             self.seen.append((z, s, y))
 
@@ -168,11 +189,12 @@ class EpochMonitor:
         numbers = {"penalty": mean}
         if not math.isnan(critic_loss):
             numbers["critic_loss"] = critic_loss
-        # A critic's accuracy takes many trials; what depends on the size of a sample is to be seen at a batch's.
-        seen = self.seen if getattr(penalty, "has_critic", True) else self.seen[:1]
-        z, s, y = (torch.cat(parts) for parts in zip(*seen))
+        # To count trials takes many; what depends on the size of a sample is to be seen at a batch's.
+        many, own = getattr(penalty, "counts_trials", True), isinstance(penalty, Penalty)
+        z, s, y = (torch.cat(parts) for parts in zip(*(self.seen if many else self.seen[:1])))
+        knows = not many and own and type(penalty).diagnostics is Penalty.diagnostics
         with torch.no_grad():
-            found = penalty.diagnostics(z, s, y)
+            found = penalty.diagnostics(z, s, y, **({"gradient": self.gradient} if knows else {}))
         numbers |= {name.removeprefix("subject_"): value.item() for name, value in found.items()}
         if "accuracy" in numbers:
             numbers["chance"] = (torch.bincount(s).max() / len(s)).item()

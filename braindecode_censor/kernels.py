@@ -72,9 +72,10 @@ def rbf(d2, p, order=3):
     derivatives : list of Tensor
         :math:`\psi, \psi', \psi'', \psi'''`, as many as asked for.
     """
-    derivatives = [torch.exp(-0.5 * p * d2)]
+    rate = -0.5 * p
+    derivatives = [torch.exp(rate * d2)]
     for _ in range(order):
-        derivatives.append(-p / 2 * derivatives[-1])
+        derivatives.append(rate * derivatives[-1])
     return derivatives
 
 

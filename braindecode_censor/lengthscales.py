@@ -4,9 +4,11 @@ A length scale maps squared distances to a precision :math:`p=1/\sigma^2` that b
 restricts every computation to pairs of one group, so that the scales of all groups come from one call.
 """
 
+from functools import lru_cache
 from numbers import Real
 
 import torch
+from torch.compiler import is_compiling
 
 from braindecode_censor._check import check_choice, check_fraction, check_positive, check_size, is_traced
 from braindecode_censor.weights import group_heads, group_sizes
@@ -133,8 +135,9 @@ def _median_distance(d2):
     n = d2.shape[-1]
     if n < 2:
         return torch.ones_like(d2)
-    i, j = torch.triu_indices(n, n, offset=1, device=d2.device)
-    pairs = d2.flatten(-2).index_select(-1, i * n + j)
+    # what a compiler or a recording sees belongs to it alone
+    positions = _known_positions if d2.device.type == "cpu" and not is_compiling() else _positions
+    pairs = d2.flatten(-2).index_select(-1, positions(n, d2.device))
     n_pairs = n * (n - 1) // 2
     if d2.is_cuda:  # selection has no deterministic kernel there, and sorting is fast
         middle = pairs.sort(-1).values[..., (n_pairs - 1) // 2 : n_pairs // 2 + 1]
@@ -142,6 +145,15 @@ def _median_distance(d2):
         lower = pairs.topk(n_pairs // 2 + 1, largest=False, sorted=False).values
         middle = lower.topk(2 - n_pairs % 2).values
     return middle.sqrt().mean(-1)[..., None, None]
+
+
+def _positions(n, device):
+    """Where the distinct pairs lie in a flattened matrix (n, n)."""
+    i, j = torch.triu_indices(n, n, offset=1, device=device)
+    return i * n + j
+
+
+_known_positions = lru_cache(maxsize=16)(_positions)
 
 
 def _median_distance_by_group(d2, same):

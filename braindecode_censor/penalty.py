@@ -247,7 +247,12 @@ class Penalty(nn.Module):
         """
         return list(self.parameters())
 
-    def diagnostics(self, z, s, y=None):
+    @property
+    def counts_trials(self):
+        """Whether the diagnostics count trials, which takes many of them."""
+        return any(measure.counts_trials for measure in self.measures)
+
+    def diagnostics(self, z, s, y=None, gradient=None):
         """Return numbers worth logging, without waiting for the device.
 
         Parameters
@@ -258,6 +263,8 @@ class Penalty(nn.Module):
             Subject labels, or real values.
         y : Tensor of shape (n,), optional
             Task labels.
+        gradient : Tensor of shape (n, n_features), optional
+            Of the penalty, at the same z, if it is known.
 
         Returns
         -------
@@ -267,8 +274,11 @@ class Penalty(nn.Module):
         z, batch = _at_least_single(z), self.make_batch(z, s, y)
         numbers = {}
         for term, measure in zip(self._terms(z), self.measures):
-            suffix = "_reveal" if term.direction == "reveal" else ""
-            found = measure.diagnostics(z[:, term.columns], batch)
+            suffix, weight = ("_reveal", -self.reveal) if term.direction == "reveal" else ("", 1)
+            known = {}
+            if gradient is not None and measure.diagnoses_gradient and weight:
+                known["gradient"] = gradient[:, term.columns] / weight
+            found = measure.diagnostics(z[:, term.columns], batch, **known)
             numbers |= {name + suffix: value for name, value in found.items()}
         return numbers
 

@@ -134,7 +134,8 @@ class SubjectBatches:
         return share / share.sum()
 
     def _batch(self):
-        subjects, classes = self._subjects.deal().tolist(), self._classes.deal().tolist()
+        # sorted, so that batches of all subjects have equal labels, of which nothing has to be found out twice
+        subjects, classes = sorted(self._subjects.deal().tolist()), sorted(self._classes.deal().tolist())
         drawn = [self._decks[m, c].deal() for m in subjects for c in classes if (m, c) in self._decks]
         if not drawn:  # none of these subjects has any of these classes; rare, and an empty batch is none
             return self._batch()

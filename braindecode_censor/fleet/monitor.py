@@ -81,7 +81,7 @@ class Monitor:
         for i in range(len(self.seen)):
             alike.setdefault(tuple(k for k, kept in enumerate(self.kept) if i in kept[0]), []).append(i)
         for steps, members in alike.items():
-            steps = steps if graph.penalty.has_critic else steps[:1]
+            steps = steps if graph.penalty.counts_trials else steps[:1]
             rows = torch.tensor(members, device=state["theta"].device)
             parts = []
             for k in steps:

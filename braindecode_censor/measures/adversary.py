@@ -53,6 +53,7 @@ class Adversary(Measure):
     """
 
     has_critic = True
+    counts_trials = True
     waits = False
 
     @property
@@ -172,11 +173,13 @@ class Adversary(Measure):
 
     def _critic_rates(self, batch, dtype):
         """Weight of each stratum's trials (n_strata,) in the adversary's own loss."""
-        counts, _ = cell_counts(batch, dtype)
-        if batch.y is None:
-            return 1 / counts
-        present = counts > 0
-        return present / (counts.clamp_min(1) * present.sum().clamp_min(1))
+
+        def compute():
+            counts, _ = cell_counts(batch, dtype)
+            present = counts > 0
+            return present / (counts.clamp_min(1) * present.sum().clamp_min(1))
+
+        return batch.once(("critic", dtype), compute)
 
     def _predict(self, z, batch, frozen):
         labels = () if batch.y is None else (batch.y,)

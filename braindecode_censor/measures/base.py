@@ -36,6 +36,10 @@ class Measure(nn.Module):
     nuisances = ("discrete", "continuous")
     #: Whether the measure trains a network and therefore needs all sizes at construction.
     has_critic = False
+    #: Whether :meth:`diagnostics` counts trials, which takes more of them than a batch holds.
+    counts_trials = False
+    #: Whether :meth:`diagnostics` takes the gradient of :meth:`censor` as a keyword, where somebody has it already.
+    diagnoses_gradient = False
     #: Whether the host looks at values that the measure computes. Not looking lets a fleet on a GPU record its steps.
     waits = True
     #: Whether :meth:`censor` takes a stack of codes (..., n, n_features) and returns the value of each; both halves of

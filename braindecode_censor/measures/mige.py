@@ -68,6 +68,7 @@ class MIGE(Measure):
 
     takes_stacks = True
     writes_gradients = True
+    diagnoses_gradient = True
 
     def __init__(
         self,
@@ -152,22 +153,37 @@ class MIGE(Measure):
             Without graph.
         """
         z = z.detach()
-        stratum = same_group(batch.y)
+        stratum, cell, outer, inner = self._groups(batch, z.dtype)
         if batch.continuous:
-            outer = inner = self._stratum_weights(batch, z.dtype)
-            conditional = self._scores(_with_nuisance(z, batch.s), stratum)[..., : z.shape[-1]]
+            conditional = self._scores(_with_nuisance(z, batch.s), *stratum)[..., : z.shape[-1]]
         else:
-            cell = same_group(batch.y, batch.s)
-            outer, inner = self._cell_weights(stratum, cell, z.dtype)
-            conditional = self._scores(z, cell)
-        return inner[:, None] * conditional - outer[:, None] * self._scores(z, stratum)
+            conditional = self._scores(z, *cell)
+        return inner * conditional - outer * self._scores(z, *stratum)
 
-    def _scores(self, z, same):
+    def _groups(self, batch, dtype):
+        """Groups of the marginal and of the conditional scores, and the weight (n, 1) of every trial in both terms."""
+
+        def compute():
+            stratum, cell = same_group(batch.y), None
+            if batch.continuous:
+                outer = inner = self._stratum_weights(batch, dtype)
+            else:
+                cell = same_group(batch.y, batch.s)
+                outer, inner = self._cell_weights(stratum, cell, dtype)
+            groups = [
+                (same, equal_groups(same) if self.takes_stacks and same is not None else None)
+                for same in (stratum, cell)
+            ]
+            return *groups, outer[:, None], inner[:, None]
+
+        key = ("groups", dtype, self.min_trials, self.reduction, self.subject_weights, self.takes_stacks)
+        return batch.once(key, compute)
+
+    def _scores(self, z, same, members=None):
         """Scores of every code (..., n, n_features) among those of its group."""
-        member = equal_groups(same) if self.takes_stacks and same is not None else None
-        if member is not None:  # as a stack of small samples, instead of a large one with gaps
+        if members is not None:  # as a stack of small samples, instead of a large one with gaps
             scores = torch.empty_like(z)
-            scores[..., member, :] = self._scores(z[..., member, :], None)
+            scores[..., members, :] = self._scores(z[..., members, :], None)
             return scores
         scores = self.score.fit(z, same).at_samples()
         if not self.calibrate:
@@ -225,7 +241,7 @@ class MIGE(Measure):
         outer, _ = self._cell_weights(same_group(batch.y), same_group(batch.y, batch.s), torch.float32)
         return (outer > 0).any()
 
-    def diagnostics(self, z, batch):
+    def diagnostics(self, z, batch, gradient=None):
         r"""Return the force that scales z, which is zero for exact scores.
 
         Parameters
@@ -234,6 +250,8 @@ class MIGE(Measure):
             Latent code.
         batch : Batch
             Labels.
+        gradient : Tensor of shape (n, n_features), optional
+            What :meth:`gradient` says, if known.
 
         Returns
         -------
@@ -241,7 +259,8 @@ class MIGE(Measure):
             ``scale_force``: the sum of :math:`g_i\cdot(z_i-\bar z)`.
         """
         z = z.detach()
-        return {"scale_force": (self.gradient(z, batch) * (z - z.mean(0))).sum()}
+        gradient = self.gradient(z, batch) if gradient is None else gradient
+        return {"scale_force": (gradient * (z - z.mean(0))).sum()}
 
 
 def _with_nuisance(z, s):

@@ -6,7 +6,7 @@ from braindecode_censor._check import declares
 from braindecode_censor.kernels import make_kernel, squared_distances
 from braindecode_censor.lengthscales import make_lengthscale
 from braindecode_censor.measures.base import Measure, with_gradient
-from braindecode_censor.measures.contrasts import OneVersusAll, make_contrast
+from braindecode_censor.measures.contrasts import AllPairs, OneVersusAll, make_contrast
 from braindecode_censor.weights import cell_rows, one_hot_rows
 
 __all__ = ["MMD", "PairMMD"]
@@ -161,6 +161,12 @@ class MMD(Measure):
 
     def _gram_weights(self, batch, dtype):
         """Return A (n, n), the weight of every kernel value in the penalty."""
+        if type(self.contrast) not in (OneVersusAll, AllPairs):  # others draw anew
+            return self._compute_gram_weights(batch, dtype)
+        key = ("gram", dtype, type(self.contrast), self.min_trials, self.reduction, self.self_pairs)
+        return batch.once(key, lambda: self._compute_gram_weights(batch, dtype))
+
+    def _compute_gram_weights(self, batch, dtype):
         if batch.continuous:
             return self._neighbourhood_weights(batch, dtype)
         rows, overlap, pairs = self._subjects(batch, dtype)

@@ -72,29 +72,31 @@ class SSGE(ScoreEstimator):
         return score
 
     def _invert(self, values, vectors, h, large, peers=None):
-        """Apply the inverse on the kept eigenvectors to h; return also their coefficients in c."""
+        """Apply the negative inverse on the kept eigenvectors to h; return also their coefficients in c."""
         kept = self._kept(values, large, peers)
-        inverse = torch.where(kept, 1 / values.clamp_min(1e-300), 0.0).unsqueeze(-1)
+        inverse = torch.where(kept, -values, torch.inf).reciprocal().unsqueeze(-1)
         projected = inverse * (vectors.mT @ h)
-        return -(vectors @ projected), (vectors, inverse, projected)
+        return vectors @ projected, (vectors, inverse, projected)
 
     def _kept(self, values, large, peers=None):
         """Tell which eigenpairs are kept, of those ascending in the last axis, or group by group with `peers`."""
         order = torch.arange(values.shape[-1], device=values.device)
         if peers is None:
             rank = len(order) - 1 - order
-            above = values.flip(-1).cumsum(-1).flip(-1)  # the value itself and those above
-            total = above[..., :1]
+            upto = values.cumsum(-1)
+            below, total = upto - values, upto[..., -1:]
         else:
-            larger = peers & (order >= order[:, None])
-            rank = larger.sum(-1) - 1
-            above, total = ((mask * values.unsqueeze(-2)).sum(-1) for mask in (larger, peers))
+            smaller = peers & (order < order[:, None])
+            rank = (peers & (order > order[:, None])).sum(-1)
+            below, total = ((mask * values.unsqueeze(-2)).sum(-1) for mask in (smaller, peers))
         if self.n_eigen is not None:
             kept = rank < self.n_eigen
         else:
             large = large if isinstance(large, bool) else large.to(values.dtype)
             ratio = self.ratio or 0.95 + 0.04 * large
-            kept = (above < ratio * total.clamp_min(1e-300)) | (rank == 0)
+            kept = (below > (1 - ratio) * total) | (
+                rank == 0
+            )  # those from here on up make less than that share
         return kept & (values > 0)
 
     def _extend(self, apply, zeta, context):
