@@ -144,7 +144,7 @@ def convolve_channels_last(h, weight, padding):
 
 
 class _ChannelsLastConvolution(torch.autograd.Function):
-    """A convolution whose gradient in the weights, half the cost of oneDNN's backward pass, is one matrix product."""
+    """A convolution whose gradient in the weights, half the cost of oneDNN's backward pass, is a convolution too."""
 
     @staticmethod
     def forward(ctx, h, weight, padding):
@@ -185,15 +185,11 @@ class _ChannelsLastConvolution(torch.autograd.Function):
             One for each argument of ``forward``.
         """
         h, weight = ctx.saved_tensors
-        (n_out, n_in, _, taps), padding = weight.shape, ctx.padding
         turned = weight.flip(-1).transpose(0, 1)
-        grad_h = F.conv2d(grad, turned, padding=(0, taps - 1 - padding))
-        # every window of the signals as a row: overlapping pieces of memory, for channels are last there
-        padded = F.pad(h.squeeze(2).mT, (0, 0, padding, padding))
-        size, strides = (len(h), grad.shape[-1], taps * n_in), (padded.stride(0), n_in, 1)
-        windows = padded.as_strided(size, strides).flatten(0, 1)
-        product = grad.squeeze(2).mT.flatten(0, 1).T @ windows
-        return grad_h, product.view(n_out, taps, n_in).transpose(1, 2).unsqueeze(2), None
+        grad_h = F.conv2d(grad, turned, padding=(0, weight.shape[-1] - 1 - ctx.padding))
+        # Sums over trials and samples: a convolution whose channels are the trials, and again last in memory.
+        by_trial = (side.transpose(0, 1).contiguous(memory_format=torch.channels_last) for side in (h, grad))
+        return grad_h, F.conv2d(*by_trial, padding=(0, ctx.padding)).transpose(0, 1), None
 
 
 def cross_correlation(g, s, first_lag, shape):
