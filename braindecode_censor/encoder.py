@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
+from braindecode_censor.dropout import dropout_mask
 from braindecode_censor.encoder_filters import (
     convolve_channels_last,
     mix_and_filter,
@@ -140,10 +141,9 @@ class FastEEGNet(EEGNet):
         if x.ndim != 3 or not self._can_reorder():
             return super().forward(x)
         h = _pool(self.pool_1, _activate(self.elu_1, self._first_block(x, moments)))
-        # A random mask is drawn in memory order: in stock order, that is, the masks agree.
-        h = self._separable_block(self.drop_1(h.contiguous()))
+        h = self._separable_block(_drop(self.drop_1, h))
         h = _pool(self.pool_2, self.elu_2(self.bnorm_2(h)))
-        return self.final_layer(self.drop_2(h.contiguous()))
+        return self.final_layer(_drop(self.drop_2, h))
 
     def _can_reorder(self):
         """Whether the layers are still those of a whole, unhooked EEGNet."""
@@ -242,29 +242,33 @@ class MaxNorm(nn.Module):
             Weight within the constraint.
         """
         if not is_eager():
-            factor, _ = _shrinkage(weight, self.max_norm)
-            return weight * factor
-        if weight.device.type == "cpu":  # elsewhere looking would wait
-            norm = torch.linalg.vector_norm(weight.detach().flatten(1), dim=1)
-            # a fake tensor, which has no values to look at, is of another type
-            if type(norm) is torch.Tensor and not (norm > self.max_norm).any():
-                return weight.clone()
-        return _Shrink.apply(weight, self.max_norm)
+            return weight * _shrinkage(_row_norms(weight), self.max_norm)[0]
+        norm = _row_norms(weight.detach())
+        # Looking waits on other devices; a fake tensor, which has no values to look at, is of another type.
+        can_look = weight.device.type == "cpu" and type(norm) is torch.Tensor
+        if can_look and norm.max().item() <= self.max_norm:
+            return weight.clone()
+        return _Shrink.apply(weight, norm, self.max_norm)
 
 
-def _shrinkage(weight, max_norm):
-    """Factor of every row, at most one, and its derivative in the row over the row; shape (n_rows, 1, ...)."""
-    norm = torch.linalg.vector_norm(weight.flatten(1), dim=1).view(-1, *[1] * (weight.ndim - 1))
+def _row_norms(weight):
+    """Norm of every row, shape (n_rows, 1, ...)."""
+    return torch.linalg.vector_norm(weight, dim=tuple(range(1, weight.ndim)), keepdim=True)
+
+
+def _shrinkage(norm, max_norm):
+    """Factor of every row, at most one, and minus its derivative in the row over the row."""
     long, safe = norm > max_norm, norm.clamp_min(max_norm)
-    factor = max_norm / (safe + 1e-7)
-    return torch.where(long, factor, 1.0), torch.where(long, -factor / ((safe + 1e-7) * safe), 0.0)
+    divisor = safe + 1e-7
+    factor = max_norm / divisor
+    return torch.where(long, factor, 1.0), long * (factor / (divisor * safe))
 
 
 class _Shrink(torch.autograd.Function):
-    """Product of a weight and its shrinkage, with a gradient of a few operations."""
+    """``torch.renorm`` along the first axis, with a gradient of a few operations."""
 
     @staticmethod
-    def forward(ctx, weight, max_norm):
+    def forward(ctx, weight, norm, max_norm):
         """Shrink the rows that are too long.
 
         Parameters
@@ -273,6 +277,8 @@ class _Shrink(torch.autograd.Function):
             Keeps what the backward pass needs.
         weight : Tensor of shape (n_rows, ...)
             Free parameter.
+        norm : Tensor of shape (n_rows, 1, ...)
+            Norm of every row.
         max_norm : float
             Largest norm.
 
@@ -281,9 +287,9 @@ class _Shrink(torch.autograd.Function):
         Tensor of shape (n_rows, ...)
             Weight within the constraint.
         """
-        ctx.save_for_backward(weight)  # alone: what follows from it has to be differentiable in it
+        ctx.save_for_backward(weight, norm)
         ctx.max_norm = max_norm
-        return weight * _shrinkage(weight, max_norm)[0]
+        return torch.renorm(weight, 2, 0, max_norm)
 
     @staticmethod
     def backward(ctx, grad):
@@ -301,10 +307,12 @@ class _Shrink(torch.autograd.Function):
         tuple of Tensor or None
             One for each argument of ``forward``.
         """
-        (weight,) = ctx.saved_tensors
-        factor, slope = _shrinkage(weight, ctx.max_norm)
-        along = (grad * weight).flatten(1).sum(1).view_as(factor)
-        return factor * grad + slope * along * weight, None
+        weight, norm = ctx.saved_tensors
+        if torch.is_grad_enabled():  # for second derivatives, which go through the norm
+            norm = _row_norms(weight)
+        factor, slope = _shrinkage(norm, ctx.max_norm)
+        along = (grad * weight).sum(tuple(range(1, grad.ndim)), keepdim=True)
+        return factor * grad - slope * along * weight, None, None
 
 
 def _activate(layer, h):
@@ -323,6 +331,14 @@ def _pool(layer, h):
     if not (plain and under_vmap() and isinstance(size, tuple) and size[0] == 1 and not layer.ceil_mode):
         return layer(h)
     return h[..., : h.shape[-1] // size[1] * size[1]].unflatten(-1, (-1, size[1])).mean(-1)
+
+
+def _drop(layer, h):
+    """Output of a dropout layer, with the mask that it has in stock EEGNet, in whatever order `h` lies in memory."""
+    plain = type(layer) is nn.Dropout and not (layer._forward_hooks or layer._forward_pre_hooks)
+    if plain and layer.training and 0 < layer.p < 1 and prefers_channels_last(h):
+        return h * dropout_mask(h.shape, layer.p, h.dtype, memory_format=torch.channels_last)
+    return layer(h.contiguous())  # a mask is drawn in memory order
 
 
 def _update_running(norm, mean, unbiased_var):

@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from braindecode_censor.dropout import dropout_mask
+
 __all__ = ["GivenMask", "decide_places", "drawn_masks", "hashed_masks"]
 
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # as torch's signed integers wrap
@@ -60,8 +62,8 @@ def drawn_masks(generators, shape, p, dtype):
     """
     masks = torch.empty(len(generators), *shape, dtype=dtype)
     for mask, generator in zip(masks, generators):
-        mask.bernoulli_(1 - p, generator=generator)
-    return masks.div_(1 - p)
+        mask.copy_(dropout_mask(shape, p, dtype, generator))
+    return masks
 
 
 def hashed_masks(seeds, counts, layer, shape, p, dtype, decide=None):
