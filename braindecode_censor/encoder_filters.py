@@ -226,10 +226,11 @@ def cross_correlation(g, s, first_lag, shape):
 def _short_cross_correlation(g, s, first_lag, shape):
     """The same for short signals: products of all pairs of samples, added up along the diagonals."""
     n_groups, n_lags = shape
-    n_out = g.shape[-1]
-    s = F.pad(s, (-first_lag, n_out + n_lags - 1 + first_lag - s.shape[-1]))
-    g, s = (side.unflatten(1, (n_groups, -1)).transpose(0, 1).flatten(1, 2) for side in (g, s))
-    products = torch.bmm(g.mT, s)
+    n_trials, _, n_out = g.shape
+    g, s = (side.reshape(n_trials, n_groups, -1, side.shape[-1]).transpose(0, 1) for side in (g, s))
+    padded = s.new_zeros(*s.shape[:3], n_out + n_lags - 1)
+    padded[..., -first_lag : s.shape[-1] - first_lag] = s
+    products = torch.bmm(g.flatten(1, 2).mT, padded.flatten(1, 2))
     per_group, per_row, _ = products.stride()
     return products.as_strided((n_groups, n_out, n_lags), (per_group, per_row + 1, 1)).sum(1)
 
