@@ -110,7 +110,7 @@ class CensoringStep:
         if s.is_cuda:
             return self.penalty.make_batch(z, s, y)
         known = self._batch
-        if known is None or not (len(z) == len(s) and _equal(known.s, s) and _equal(known.y, y)):
+        if known is None or not (_equal(known.s, s) and _equal(known.y, y)):
             # copies, lest somebody write new labels into the old tensors
             self._batch = self.penalty.make_batch(z, s.clone(), None if y is None else y.clone())
         return self._batch
@@ -138,8 +138,10 @@ class CensoringStep:
 
 
 def _equal(known, labels):
-    """Whether labels are the same as those known; those that the penalty did not ask for are None."""
-    return known is None or (known.device == labels.device and torch.equal(known, labels))
+    """Whether labels are the same as those known; of those that the penalty did not ask for, None is known."""
+    if known is None or labels is None:
+        return known is None
+    return known.device == labels.device and torch.equal(known, labels)
 
 
 class EpochMonitor:
@@ -190,9 +192,11 @@ class EpochMonitor:
         if not math.isnan(critic_loss):
             numbers["critic_loss"] = critic_loss
         # To count trials takes many; what depends on the size of a sample is to be seen at a batch's.
-        many, own = getattr(penalty, "counts_trials", True), isinstance(penalty, Penalty)
+        many = getattr(penalty, "counts_trials", getattr(penalty, "has_critic", True))
         z, s, y = (torch.cat(parts) for parts in zip(*(self.seen if many else self.seen[:1])))
-        knows = not many and own and type(penalty).diagnostics is Penalty.diagnostics
+        # Of any but our own penalties nobody knows what their gradient is the gradient of.
+        own = isinstance(penalty, Penalty) and type(penalty).diagnostics is Penalty.diagnostics
+        knows = not many and own and penalty.writes_gradients()
         with torch.no_grad():
             found = penalty.diagnostics(z, s, y, **({"gradient": self.gradient} if knows else {}))
         numbers |= {name.removeprefix("subject_"): value.item() for name, value in found.items()}

@@ -176,11 +176,11 @@ class VectorAdam:
     """
 
     def __init__(self, parameters, lr):
-        self.parameters, self.lr = list(parameters), lr
+        self.parameters, self.lr = list(parameters), float(lr)
         self.defaults = {"betas": (0.9, 0.999), "eps": 1e-8}  # those of torch.optim.Adam
         self.vector = torch.cat([p.detach().flatten() for p in self.parameters])
         self.first, self.second = torch.zeros_like(self.vector), torch.zeros_like(self.vector)
-        self.count = torch.zeros((), device=self.vector.device)
+        self.count = torch.zeros((), dtype=torch.float32, device=self.vector.device)
         self._tie()
 
     def __setstate__(self, state):

@@ -37,9 +37,9 @@ def dropout_mask(shape, p, dtype, generator=None, memory_format=torch.contiguous
     True
     """
     if _compares_uniforms():
-        kept = torch.rand(shape, dtype=torch.float64, generator=generator) < 1 - p
+        kept = torch.rand(shape, dtype=torch.float64, device="cpu", generator=generator) < 1 - p
     else:
-        kept = torch.empty(shape, dtype=torch.bool).bernoulli_(1 - p, generator=generator)
+        kept = torch.empty(shape, dtype=torch.bool, device="cpu").bernoulli_(1 - p, generator=generator)
     return kept.to(dtype, memory_format=memory_format).div_(1 - p)
 
 
@@ -50,6 +50,6 @@ def _compares_uniforms():
     It does in torch's own builds; a build may also leave it to a library with a generator of its own.
     """
     mine, theirs = (torch.Generator().manual_seed(0) for _ in range(2))
-    kept = torch.rand(4096, dtype=torch.float64, generator=mine) < 0.75
-    same = torch.equal(kept.float(), torch.empty(4096).bernoulli_(0.75, generator=theirs))
+    kept = torch.rand(4096, dtype=torch.float64, device="cpu", generator=mine) < 0.75
+    same = torch.equal(kept.float(), torch.empty(4096, device="cpu").bernoulli_(0.75, generator=theirs))
     return same and torch.equal(mine.get_state(), theirs.get_state())

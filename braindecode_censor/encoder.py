@@ -143,14 +143,14 @@ class FastEEGNet(EEGNet):
         h = _pool(self.pool_1, _activate(self.elu_1, self._first_block(x, moments)))
         h = self._separable_block(_drop(self.drop_1, h))
         h = _pool(self.pool_2, self.elu_2(self.bnorm_2(h)))
-        return self.final_layer(_drop(self.drop_2, h))
+        return self.final_layer(_drop(self.drop_2, h.contiguous()))  # as hooks on the final layer know it
 
     def _can_reorder(self):
         """Whether the layers are still those of a whole, unhooked EEGNet."""
         if "final_layer" not in self._modules:  # Braindecode's constructor runs what is built so far
             return False
         layers = [self._modules[name] for name in _REORDERED]
-        if any(layer._forward_hooks or layer._forward_pre_hooks for layer in layers):
+        if any(_has_hooks(layer) for layer in layers):
             return False
         convolutions = [layer for layer in layers if isinstance(layer, nn.Conv2d)]
         return len(convolutions) == 4 and all(c.stride == c.dilation == (1, 1) for c in convolutions)
@@ -246,7 +246,7 @@ class MaxNorm(nn.Module):
         norm = _row_norms(weight.detach())
         # Looking waits on other devices; a fake tensor, which has no values to look at, is of another type.
         can_look = weight.device.type == "cpu" and type(norm) is torch.Tensor
-        if can_look and norm.max().item() <= self.max_norm:
+        if can_look and (not norm.numel() or norm.max().item() <= self.max_norm):
             return weight.clone()
         return _Shrink.apply(weight, norm, self.max_norm)
 
@@ -261,7 +261,7 @@ def _shrinkage(norm, max_norm):
     long, safe = norm > max_norm, norm.clamp_min(max_norm)
     divisor = safe + 1e-7
     factor = max_norm / divisor
-    return torch.where(long, factor, 1.0), long * (factor / (divisor * safe))
+    return torch.where(long, factor, 1.0), torch.where(long, factor / (divisor * safe), 0.0)
 
 
 class _Shrink(torch.autograd.Function):
@@ -315,11 +315,22 @@ class _Shrink(torch.autograd.Function):
         return factor * grad - slope * along * weight, None, None
 
 
+def _is_plain(layer, kind):
+    """Whether a layer is of this very kind, and nobody has changed what it does or waits to hear of it."""
+    return type(layer) is kind and "forward" not in vars(layer) and not _has_hooks(layer)
+
+
+def _has_hooks(layer):
+    return bool(
+        layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
+    )
+
+
 def _activate(layer, h):
     """Output of an activation layer, in place of its input where the layer is a plain ELU."""
     # Batch norm keeps its input for the backward pass, not its output. ELU in place keeps its output, from which
     # the gradient needs no second exponential.
-    if type(layer) is nn.ELU and not (layer._forward_hooks or layer._forward_pre_hooks):
+    if _is_plain(layer, nn.ELU):
         return F.elu(h, layer.alpha, inplace=True)
     return layer(h)
 
@@ -335,9 +346,10 @@ def _pool(layer, h):
 
 def _drop(layer, h):
     """Output of a dropout layer, with the mask that it has in stock EEGNet, in whatever order `h` lies in memory."""
-    plain = type(layer) is nn.Dropout and not (layer._forward_hooks or layer._forward_pre_hooks)
-    if plain and layer.training and 0 < layer.p < 1 and prefers_channels_last(h):
-        return h * dropout_mask(h.shape, layer.p, h.dtype, memory_format=torch.channels_last)
+    fast = _is_plain(layer, nn.Dropout) and prefers_channels_last(h) and type(h) is torch.Tensor
+    if fast and layer.training and 0 < layer.p < 1:
+        order = torch.contiguous_format if h.is_contiguous() else torch.channels_last
+        return h * dropout_mask(h.shape, layer.p, h.dtype, memory_format=order)
     return layer(h.contiguous())  # a mask is drawn in memory order
 
 

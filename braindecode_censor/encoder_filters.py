@@ -229,6 +229,7 @@ def _short_cross_correlation(g, s, first_lag, shape):
     n_trials, _, n_out = g.shape
     g, s = (side.reshape(n_trials, n_groups, -1, side.shape[-1]).transpose(0, 1) for side in (g, s))
     padded = s.new_zeros(*s.shape[:3], n_out + n_lags - 1)
+    s = s[..., : padded.shape[-1] + first_lag]  # what lies further to the right meets nothing
     padded[..., -first_lag : s.shape[-1] - first_lag] = s
     products = torch.bmm(g.flatten(1, 2).mT, padded.flatten(1, 2))
     per_group, per_row, _ = products.stride()

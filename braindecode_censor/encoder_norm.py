@@ -89,6 +89,8 @@ class _NormalisedFilters(torch.autograd.Function):
         tuple of Tensor or None
             One for each argument of ``forward``.
         """
+        if grad is None:
+            return (None,) * 6
         wide, rows, inverse, scale, bias = ctx.saved_tensors
         along = (grad * wide).sum(-1) * inverse
         # ∂a/∂w = −a Σw / (var + ε)

@@ -8,7 +8,6 @@ from functools import lru_cache
 from numbers import Real
 
 import torch
-from torch.compiler import is_compiling
 
 from braindecode_censor._check import check_choice, check_fraction, check_positive, check_size, is_traced
 from braindecode_censor.weights import group_heads, group_sizes
@@ -135,8 +134,9 @@ def _median_distance(d2):
     n = d2.shape[-1]
     if n < 2:
         return torch.ones_like(d2)
-    # what a compiler or a recording sees belongs to it alone
-    positions = _known_positions if d2.device.type == "cpu" and not is_compiling() else _positions
+    # what a compiler, a transform or a recording sees belongs to it alone
+    can_keep = type(d2) is torch.Tensor and d2.device.type == "cpu" and not is_traced(d2)
+    positions = _known_positions if can_keep else _positions
     pairs = d2.flatten(-2).index_select(-1, positions(n, d2.device))
     n_pairs = n * (n - 1) // 2
     if d2.is_cuda:  # selection has no deterministic kernel there, and sorting is fast

@@ -5,7 +5,7 @@ import warnings
 import torch
 from torch import nn
 
-from braindecode_censor._check import check_positive, is_traced
+from braindecode_censor._check import check_positive, declares, is_traced
 from braindecode_censor.gradients import critic_gradient_by_autograd, gradient_by_autograd
 from braindecode_censor.modes import MODES
 from braindecode_censor.weights import Batch
@@ -276,7 +276,7 @@ class Penalty(nn.Module):
         for term, measure in zip(self._terms(z), self.measures):
             suffix, weight = ("_reveal", -self.reveal) if term.direction == "reveal" else ("", 1)
             known = {}
-            if gradient is not None and measure.diagnoses_gradient and weight:
+            if gradient is not None and weight and declares(measure, "diagnoses_gradient", "diagnostics"):
                 known["gradient"] = gradient[:, term.columns] / weight
             found = measure.diagnostics(z[:, term.columns], batch, **known)
             numbers |= {name + suffix: value for name, value in found.items()}
@@ -373,6 +373,7 @@ class Penalty(nn.Module):
         """
         noise = None if noise is None else noise.to(z.device)
         if isinstance(s, Batch):
+            self._check_shapes(z, s.s, s.y)
             return s if noise is None else s._replace(noise=noise)
         continuous = self.nuisance == "continuous"
         conditional = MODES[self.mode].conditions_on_y

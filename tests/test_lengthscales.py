@@ -115,3 +115,16 @@ def test_number_name_or_object():
     assert isinstance(make_lengthscale("tsne"), TSNEScale)
     scale = MedianScale(1.5)
     assert make_lengthscale(scale) is scale
+
+
+def test_what_a_fake_tensor_leaves_behind_is_not_taken_for_real():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    x = cloud(13)
+    d2 = squared_distances(x)
+    expected = float(np.median(pdist(x))) ** -2
+    for _ in range(2):
+        with FakeTensorMode() as mode:
+            assert MedianScale().precision(mode.from_tensor(d2)).shape == (1, 1)
+        torch.func.grad(lambda d2: MedianScale().precision(d2).sum())(d2)
+        assert float(MedianScale().precision(d2)) == pytest.approx(expected, rel=1e-9)

@@ -63,18 +63,18 @@ def fingerprints(X, y, subjects, every=1):
     y, subjects : ndarray of shape (n_trials,)
         Classes and subjects.
     every : int
-        Look at the signals of every so many trials of a subject, from the first one on.
+        Look at every so many samples of every signal.
 
     Returns
     -------
     digests : dict of object to str
         Subject to hexadecimal digest of its signals and classes, in their order.
     """
-    found = {}
+    found, y = {}, np.asarray(y)
     for subject in np.unique(subjects):
         mine = np.flatnonzero(subjects == subject)
         digest = hashlib.sha256(repr((X.shape[1:], X.dtype.str)).encode())
-        digest.update(np.ascontiguousarray(X[mine[::every]]))
+        digest.update(np.ascontiguousarray(X[..., ::every][mine]))
         digest.update(repr(y[mine].tolist()).encode())
         found[_plain(subject)] = digest.hexdigest()
     return found

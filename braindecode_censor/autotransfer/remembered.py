@@ -10,17 +10,17 @@ from braindecode_censor.autotransfer.memory import Memory, fingerprints, train, 
 
 __all__ = ["Remembered", "known_data"]
 
-_GLANCE = 32  # a glance looks at every so many trials
-_known = {}  # subjects' glances to digests, inside known_data
+_GLANCE = 32  # a glance looks at every so many samples
+_known = {}  # subjects and glances to digests, inside known_data
 
 
 @contextmanager
 def known_data(recording):
     """Spare the estimators fitted inside from digesting all their trials, which takes longer than all the rest.
 
-    A subject whose classes and whose first, 33rd, 65th ... signals are those of the recording's is taken for it. That
-    is for MOABB, which loads the recording's dataset a second time and hands out its trials again for every
-    pipeline and fold; arrays that a user may have changed are always digested whole.
+    A subject whose classes and whose first, 33rd, 65th ... samples of every signal are those of the recording's is
+    taken for it. That is for MOABB, which loads the recording's dataset a second time and hands out its trials again
+    for every pipeline and fold; arrays that a user may have changed are always digested whole.
 
     Parameters
     ----------
@@ -32,19 +32,21 @@ def known_data(recording):
     None
         While it lasts.
     """
+    global _known
     glances = fingerprints(recording.X, recording.y, recording.subjects, every=_GLANCE)
-    _known.update((glance, recording.digests[subject]) for subject, glance in glances.items())
+    before, _known = _known, {place: recording.digests[place[0]] for place in glances.items()}
     try:
         yield
     finally:
-        _known.clear()
+        _known = before
 
 
 def _digests(X, y, subjects):
-    if _known:
+    known = _known
+    if known:
         glances = fingerprints(X, y, subjects, every=_GLANCE)
-        if _known.keys() >= set(glances.values()):
-            return {subject: _known[glance] for subject, glance in glances.items()}
+        if known.keys() >= glances.items():
+            return {place[0]: known[place] for place in glances.items()}
     return fingerprints(X, y, subjects)
 
 

@@ -47,13 +47,12 @@ class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
         tasks = super()._build_task_list(dataset, X, y, metadata, *args, **kwargs)
         subjects, y = metadata["subject"].to_numpy(), np.asarray(y)
         codes = y if self.mne_labels else LabelEncoder().fit_transform(y)
-        memory, waiting, digests = Memory(self.memory), {}, None
+        memory, waiting, known = Memory(self.memory), {}, {}
         for task in tasks:
             clf, seen = self._trainable(task, y), task["train_idx"]
             if clf is None:
                 continue
-            digests = fingerprints(X, codes, subjects) if digests is None else digests
-            key = training_key(clf, subjects[seen], digests)
+            key = training_key(clf, subjects[seen], _digests(X, codes, subjects, seen, known))
             task["pipeline"] = make_pipeline(_Reader(clone(clf), str(self.memory), key))
             if memory.read(key) is None:
                 waiting[key] = (key, clf, seen)
@@ -69,6 +68,18 @@ class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
         # MOABB numbers the classes of a fold; they are the whole dataset's only if none is missing
         whole = len(np.unique(y[task["train_idx"]])) == len(np.unique(y))
         return clone(steps[0][1]) if ours and whole and task["config"]["param_grid"] is None else None
+
+
+def _digests(X, y, subjects, seen, known):
+    """Digests of the trials that a fold sees, by subject; the same trials of a subject are digested once for all."""
+    found, owners = {}, subjects[seen]
+    for subject in np.unique(owners):
+        mine = seen[owners == subject]
+        place = (subject, mine.tobytes())
+        if place not in known:
+            known[place] = fingerprints(X[mine], y[mine], subjects[mine])
+        found |= known[place]
+    return found
 
 
 class _Reader(Remembered):

@@ -53,7 +53,6 @@ class Adversary(Measure):
     """
 
     has_critic = True
-    counts_trials = True
     waits = False
 
     @property

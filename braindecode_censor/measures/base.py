@@ -36,8 +36,6 @@ class Measure(nn.Module):
     nuisances = ("discrete", "continuous")
     #: Whether the measure trains a network and therefore needs all sizes at construction.
     has_critic = False
-    #: Whether :meth:`diagnostics` counts trials, which takes more of them than a batch holds.
-    counts_trials = False
     #: Whether :meth:`diagnostics` takes the gradient of :meth:`censor` as a keyword, where somebody has it already.
     diagnoses_gradient = False
     #: Whether the host looks at values that the measure computes. Not looking lets a fleet on a GPU record its steps.
@@ -64,6 +62,11 @@ class Measure(nn.Module):
         self.nuisance = check_choice("nuisance", nuisance, ("discrete", "continuous"))
         self.reduction = check_choice("reduction", reduction, ("mean", "sum"))
         self.min_trials = check_size("min_trials", min_trials, minimum=1)
+
+    @property
+    def counts_trials(self):
+        """Whether :meth:`diagnostics` counts trials, which takes more of them than a batch holds."""
+        return self.has_critic
 
     def extra_repr(self):
         """Return what the module prints inside its parentheses."""

@@ -65,6 +65,7 @@ class BEGAN(Measure):
 
     nuisances = ("discrete",)
     has_critic = True
+    counts_trials = False
     waits = False
 
     @property

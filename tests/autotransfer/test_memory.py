@@ -83,7 +83,7 @@ def test_known_data_are_recognised_at_a_glance_and_others_digested(data, tmp_pat
     monkeypatch.setattr("braindecode_censor.autotransfer.remembered.fingerprints", digest)
     reader = Remembered(estimator(), str(tmp_path))
     seen, signal, label = subjects != 2, X.copy(), y.copy()
-    signal[np.flatnonzero(subjects == 3)[0]] += 1
+    signal[np.flatnonzero(subjects == 3)[1]] += 1
     label[-1] = 1 - label[-1]
     cases = {
         "same": (X[seen], y[seen], subjects[seen]),
@@ -99,6 +99,20 @@ def test_known_data_are_recognised_at_a_glance_and_others_digested(data, tmp_pat
     looked.clear()
     reader._key(X, y, subjects)
     assert looked == [1]
+
+
+def test_subjects_that_look_alike_at_a_glance_are_told_apart(data, tmp_path):
+    X, y, subjects = (part.copy() for part in data)
+    X[..., ::32], y[:] = 0, np.arange(len(y)) % 2
+    recording = SimpleNamespace(X=X, y=y, subjects=subjects, digests=fingerprints(X, y, subjects))
+    reader, expected = Remembered(estimator(), str(tmp_path)), key(estimator(), X, y, subjects)
+    with known_data(recording):
+        assert reader._key(X, y, subjects) == expected
+        with known_data(
+            SimpleNamespace(X=X, y=y, subjects=subjects, digests=dict.fromkeys([1, 2, 3, 4], ""))
+        ):
+            assert reader._key(X, y, subjects) != expected
+        assert reader._key(X, y, subjects) == expected
 
 
 @pytest.mark.parametrize("ending", ["safetensors", "json"])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from encoder.pairs import assert_same, batch, pair, step
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 
 from braindecode_censor import dropout
@@ -30,10 +31,6 @@ def test_mask_and_next_number_are_those_of_torch(build, p, shape, dtype):
     torch.testing.assert_close(torch.rand(3), following, rtol=0, atol=0)
 
 
-def test_this_build_draws_in_the_fast_way():
-    assert dropout._compares_uniforms()
-
-
 @pytest.mark.parametrize("p", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("layer", [torch.nn.Dropout, torch.nn.Dropout2d, torch.nn.AlphaDropout])
 def test_dropout_layers_of_any_kind_equal_stock(build, layer, p):
@@ -55,3 +52,38 @@ def test_only_layers_in_training_mode_drop():
     torch.manual_seed(0)
     torch.testing.assert_close(fast(x), expected, rtol=1e-5, atol=1e-5)
     assert not torch.equal(fast(x), fast(x))
+
+
+def test_a_dropout_layer_that_somebody_listens_to_or_has_changed_is_called():
+    x, y = batch(6, 128)
+    _, fast = pair(6, 128)
+    calls = []
+    fast.drop_1.register_full_backward_hook(lambda *_: calls.append("after"))
+    fast.drop_2.register_full_backward_pre_hook(lambda *_: calls.append("before"))
+    step(fast, x, y)
+    assert sorted(calls) == ["after", "before"]
+    _, fast = pair(6, 128)
+    fast.drop_1.forward, fast.drop_2.p = lambda h: 0 * h, 0.0
+    torch.testing.assert_close(fast(x), fast(0 * x))
+
+
+def test_a_hook_on_the_final_layer_sees_contiguous_codes_in_training():
+    x, _ = batch(6, 128)
+    seen = []
+    for model in pair(6, 128):
+        model.final_layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        torch.manual_seed(0)
+        model(x)
+    assert seen[1].is_contiguous()
+    torch.testing.assert_close(seen[1], seen[0], rtol=1e-5, atol=1e-5)
+
+
+def test_fake_tensors_and_another_default_device():
+    dropout._compares_uniforms.cache_clear()
+    _, fast = pair(6, 128)
+    x, _ = batch(6, 128)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        assert fast(mode.from_tensor(x)).shape == (6, 3)
+    _, fast = pair(6, 128)
+    with torch.device("meta"):
+        assert fast(x).device.type == "cpu"

@@ -64,7 +64,8 @@ def test_convolution_with_channels_last(n_in, n_out, taps, n_times, padding):
 
 
 @pytest.mark.parametrize(
-    ("n_out", "n_times", "first_lag", "n_lags"), [(9, 8, -2, 4), (5, 12, 0, 8), (6, 3, -6, 9)]
+    ("n_out", "n_times", "first_lag", "n_lags"),
+    [(9, 8, -2, 4), (5, 12, 0, 8), (6, 3, -6, 9), (11, 20, -2, 4)],
 )
 def test_short_signals_are_correlated_as_long_ones(n_out, n_times, first_lag, n_lags):
     g, s = randn(4, 6, n_out), randn(4, 6, n_times, seed=1)

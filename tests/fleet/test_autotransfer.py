@@ -153,3 +153,23 @@ def test_moabbs_evaluation_by_a_fleet_writes_the_rows_of_moabbs_own(tmp_path):
     memory = len(list((tmp_path / "memory").iterdir()))
     again = _evaluate(_dataset(), pipelines, tmp_path / "fleet")
     assert len(again) == len(together) and len(list((tmp_path / "memory").iterdir())) == memory
+
+
+def test_folds_that_cut_through_subjects_are_trainings_of_their_own(tmp_path):
+    """Folds of sessions have the same subjects in the same order, but other trials."""
+    dataset = _dataset(n_sessions=2)
+    pipelines = {"erm": _pipeline(penalty=None)}
+    own = _evaluate(dataset, pipelines, tmp_path / "own", groups="session")
+    together = _evaluate(
+        dataset,
+        pipelines,
+        tmp_path / "fleet",
+        lambda **options: CrossSubjectEvaluation(memory=tmp_path / "memory", **options),
+        groups="session",
+    )
+    assert len(list((tmp_path / "memory").glob("*.json"))) == 2
+    columns = [name for name in own.columns if name.startswith("score")]
+    order = ["subject", "session"]
+    own, together = (rows.sort_values(order)[columns].astype(float) for rows in (own, together))
+    np.testing.assert_allclose(together, own, atol=1e-4)
+    assert own["score_weights"].nunique() == 2

@@ -17,10 +17,10 @@ moabb.set_log_level("error")
 SMALL = {"module__F1": 4, "module__D": 1, "max_epochs": 2, "batch_size": 32}
 
 
-def _dataset(kind=FakeDataset, subjects=(1, 2, 3, 4), **options):
+def _dataset(kind=FakeDataset, subjects=(1, 2, 3, 4), n_sessions=1, **options):
     return kind(
         event_list=("Target", "NonTarget"),
-        n_sessions=1,
+        n_sessions=n_sessions,
         n_runs=1,
         n_subjects=max(subjects),
         subjects=list(subjects),

@@ -1,0 +1,126 @@
+"""The step of a training: labels that come again, and what an epoch's end says of the penalty."""
+
+import copy
+
+import pytest
+import torch
+from cases import IDS, PENALTIES, make_batch, make_penalty
+
+from braindecode_censor.censoring import CensoringStep, EpochMonitor
+from braindecode_censor.measures import MIGE, Measure
+from braindecode_censor.penalty import Penalty
+
+
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_labels_that_come_again_or_change_give_what_fresh_ones_give(method, mode):
+    penalty = make_penalty(method, mode)
+    steps = [CensoringStep(copy.deepcopy(penalty), random_state=3) for _ in range(2)]
+    for k, kind in enumerate(["balanced", "balanced", "unbalanced", "balanced", "unbalanced"]):
+        z, s, y = make_batch(kind, seed=k)
+        _, s, y = make_batch(kind)  # other codes, the same labels
+        steps[1]._batch = None  # knows nothing
+        found, expected = (step(z, s, y) for step in steps)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+
+
+def test_labels_written_over_are_noticed():
+    z, s, y = make_batch("balanced")
+    step, fresh = (CensoringStep(make_penalty("mmd", "conditional")) for _ in range(2))
+    step(z, s, y)
+    s.copy_(s.flip(0))
+    torch.testing.assert_close(step(z, s, y)[0], fresh(z, s, y)[0], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("mode", ["marginal", "conditional"])
+def test_a_code_that_does_not_fit_known_labels_is_refused(mode):
+    z, s, y = make_batch("balanced")
+    step = CensoringStep(make_penalty("mmd", mode))
+    step(z, s, y)
+    with pytest.raises(ValueError, match="features"):
+        step(z[:, :4], s, y)
+    with pytest.raises(ValueError, match="shape"):
+        step(z[None], s, y)
+    with pytest.raises(ValueError, match="entries"):
+        step(z[:-1], s, y)
+    if mode == "conditional":
+        with pytest.raises(ValueError, match="pass y"):
+            step(z, s, None)
+
+
+class Halved(Penalty):
+    """A penalty of a user's own."""
+
+    def forward(self, *args, **kwargs):
+        return 0.5 * super().forward(*args, **kwargs)
+
+
+class Doubled(MIGE):
+    """A measure of a user's own, whose diagnostics are MIGE's."""
+
+    def censor(self, z, batch):
+        return 2 * super().censor(z, batch)
+
+
+class Silent(MIGE):
+    """Diagnostics that know no gradient."""
+
+    def diagnostics(self, z, batch):
+        return super().diagnostics(z, batch)
+
+
+def _plain(measure, mode):
+    return Penalty([measure] * (2 if mode == "complementary" else 1), mode, 4, 3, reveal=0.7)
+
+
+@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
+@pytest.mark.parametrize("kind", ["plain", "hooked", Halved, Doubled, Silent])
+def test_scale_force_is_that_of_the_measure(kind, mode):
+    z, s, y = make_batch("balanced")
+    width = z.shape[1] // (2 if mode == "complementary" else 1)
+    measure = (kind if isinstance(kind, type) and issubclass(kind, MIGE) else MIGE)(width, 4)
+    penalty = _plain(measure, mode)
+    expected = penalty.diagnostics(z, s, y)
+    if kind is Halved:
+        penalty.__class__ = Halved
+    elif kind == "hooked":
+        penalty.register_forward_hook(lambda module, inputs, output: 3 * output)
+    monitor = EpochMonitor()
+    gradient, numbers = CensoringStep(penalty)(z, s, y)
+    monitor.add(numbers, z, s, y, gradient)
+    found = monitor.report(penalty)
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value.item(), rel=1e-6), name
+
+
+def test_the_known_gradient_is_used_where_it_can_be(monkeypatch):
+    z, s, y = make_batch("balanced")
+    penalty = _plain(MIGE(z.shape[1], 4), "marginal")
+    gradient, numbers = CensoringStep(penalty)(z, s, y)
+    monitor = EpochMonitor()
+    monitor.add(numbers, z, s, y, gradient)
+    monkeypatch.setattr(MIGE, "gradient", lambda *_: pytest.fail("computed again"))
+    assert "scale_force" in monitor.report(penalty)
+
+
+class Counted(Measure):
+    """Says on how many trials it was asked."""
+
+    def censor(self, z, batch):
+        return z.square().sum()
+
+    def critic_loss(self, z, batch):
+        return z.sum() * 0
+
+    def diagnostics(self, z, batch):
+        return {"n_trials": torch.tensor(float(len(z)))}
+
+
+@pytest.mark.parametrize("has_critic", [False, True])
+def test_critics_are_judged_on_many_trials(has_critic):
+    measure = type("Counted", (Counted,), {"has_critic": has_critic})(6, 4)
+    z, s, y = make_batch("balanced")
+    monitor, penalty = EpochMonitor(), Penalty([measure], "marginal", 4)
+    for _ in range(3):
+        monitor.add(torch.zeros(2), z, s, y)
+    n_batches = min(3, -(-128 // len(z))) if has_critic else 1
+    assert monitor.report(penalty)["n_trials"] == n_batches * len(z)
