@@ -34,7 +34,7 @@ PARTS = {
     "optimiser, Python": ("Optimizer.step", "aten::_foreach", "aten::_fused", "aten::lerp_", "aten::addc"),
     "convolutions": ("aten::mkldnn_conv", "aten::convolution", "aten::conv", "aten::_conv"),
     "Fourier transforms": ("aten::_fft", "aten::fft"),
-    "dropout": ("aten::bernoulli_", "aten::dropout", "aten::native_dropout"),
+    "dropout": ("aten::bernoulli_", "aten::uniform_", "aten::lt", "aten::dropout", "aten::native_dropout"),
     "batch norm": ("aten::native_batch_norm", "aten::batch_norm", "aten::_batch_norm"),
     "matrix products": ("aten::bmm", "aten::mm", "aten::addmm"),
 }
