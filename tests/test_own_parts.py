@@ -34,6 +34,22 @@ def test_a_subclass_sees_one_half_at_a_time():
     torch.testing.assert_close(both, halves[0] - halves[1])
 
 
+class Heavier(MMD):
+    """Weights of its own, which depend on the labels alone."""
+
+    def _compute_gram_weights(self, batch, dtype):
+        return 2 * super()._compute_gram_weights(batch, dtype)
+
+
+def test_a_subclass_beside_its_parent_keeps_its_own_weights():
+    z, s, y = make_batch("balanced")
+    measures = [MMD(n_features=3, n_subjects=4), Heavier(n_features=3, n_subjects=4)]
+    both = Penalty(measures, "complementary", n_subjects=4)(z, s, y)
+    parts = [Penalty([m], "marginal", n_subjects=4)(half, s, y) for m, half in zip(measures, z.split(3, 1))]
+    torch.testing.assert_close(both, parts[0] - parts[1])
+    assert parts[1].item() != 0
+
+
 class Rowwise:
     """A length scale of each row: the kernel is not symmetric."""
 

@@ -178,7 +178,7 @@ class Adversary(Measure):
             present = counts > 0
             return present / (counts.clamp_min(1) * present.sum().clamp_min(1))
 
-        return batch.once(("critic", dtype), compute)
+        return batch.once((type(self), "critic", dtype), compute)
 
     def _predict(self, z, batch, frozen):
         labels = () if batch.y is None else (batch.y,)
@@ -202,7 +202,7 @@ class Adversary(Measure):
             entropies = totals.log() - torch.xlogy(counts, counts).sum(-1) / totals
             return weights @ entropies, weights / totals
 
-        return batch.once(("gain", dtype, self.min_trials, self.reduction), compute)
+        return batch.once((type(self), "gain", dtype, self.min_trials, self.reduction), compute)
 
     def _squared_errors(self, z, batch, frozen=False):
         """Mean squared error and variance of s per stratum, each (n_strata, p), and which strata count."""

@@ -163,10 +163,8 @@ class BEGAN(Measure):
             own = (cells * (weights / counts.clamp_min(1)).unsqueeze(-1)).sum(-3).mT
             return everyone[0], own[0], self.gamma * everyone[1] - own[1]
 
-        return batch.once(
-            ("errors", dtype, self.n_features, self.min_trials, self.reduction, self.gamma, self.printed),
-            compute,
-        )
+        options = (self.n_features, self.min_trials, self.reduction, self.gamma, self.printed)
+        return batch.once((type(self), "errors", dtype, *options), compute)
 
     def censor(self, z, batch):
         """Return the encoder's loss.

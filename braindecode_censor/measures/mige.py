@@ -176,8 +176,8 @@ class MIGE(Measure):
             ]
             return *groups, outer[:, None], inner[:, None]
 
-        key = ("groups", dtype, self.min_trials, self.reduction, self.subject_weights, self.takes_stacks)
-        return batch.once(key, compute)
+        options = (self.min_trials, self.reduction, self.subject_weights, self.takes_stacks)
+        return batch.once((type(self), "groups", dtype, *options), compute)
 
     def _scores(self, z, same, members=None):
         """Scores of every code (..., n, n_features) among those of its group."""

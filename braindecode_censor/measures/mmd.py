@@ -163,7 +163,8 @@ class MMD(Measure):
         """Return A (n, n), the weight of every kernel value in the penalty."""
         if type(self.contrast) not in (OneVersusAll, AllPairs):  # others draw anew
             return self._compute_gram_weights(batch, dtype)
-        key = ("gram", dtype, type(self.contrast), self.min_trials, self.reduction, self.self_pairs)
+        options = (type(self.contrast), self.min_trials, self.reduction, self.self_pairs)
+        key = (type(self), "gram", dtype, *options)  # a class of somebody's own may weigh differently
         return batch.once(key, lambda: self._compute_gram_weights(batch, dtype))
 
     def _compute_gram_weights(self, batch, dtype):
