@@ -7,6 +7,7 @@ import torch
 from test_closed_form import information, two_subjects
 
 import braindecode_censor as bc
+from braindecode_censor.critics import VectorAdam
 from braindecode_censor.measures import BEGAN
 from braindecode_censor.weights import Batch
 
@@ -170,3 +171,12 @@ def test_printed_complementary_began_uses_the_control():
     printed.k.fill_(0.25)
     error = (z - printed.critic(z)).abs().mean().detach()
     torch.testing.assert_close(printed.reveal(z, batch), 0.75 * error)
+
+
+def test_adam_counts_in_single_precision_whatever_the_default():
+    torch.set_default_dtype(torch.float64)
+    try:
+        optimizer = VectorAdam([torch.nn.Parameter(torch.ones(3))], 1e-3)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert optimizer.count.dtype == torch.float32  # the only one that a GPU's kernel can read

@@ -75,3 +75,26 @@ def test_short_signals_are_correlated_as_long_ones(n_out, n_times, first_lag, n_
         start = 50 + first_lag + j
         products = (g * padded[..., start : start + n_out]).sum((0, 2)).view(3, 2).sum(1)
         torch.testing.assert_close(found[:, j], products, **CLOSE)
+
+
+def test_rows_of_zeros_under_a_norm_of_zero_are_pushed_nowhere():
+    weight = torch.tensor([[0.0, 0.0], [3.0, 4.0]], requires_grad=True)
+    MaxNorm(0.0)(weight).sum().backward()
+    assert weight.grad.isfinite().all()
+    assert MaxNorm(1.0)(torch.empty(0, 4)).shape == (0, 4)
+
+
+def test_a_loss_without_gradient_leaves_the_filters_alone():
+    class Nothing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, h):
+            return h.sum()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return None
+
+    model = FastEEGNet(n_chans=3, n_outputs=2, n_times=90).double()
+    Nothing.apply(model(torch.randn(4, 3, 90, dtype=torch.float64))).backward()
+    for parameter in model.parameters():
+        assert parameter.grad is None or parameter.grad.abs().max() == 0
