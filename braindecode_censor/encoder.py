@@ -348,8 +348,7 @@ def _drop(layer, h):
     """Output of a dropout layer, with the mask that it has in stock EEGNet, in whatever order `h` lies in memory."""
     fast = _is_plain(layer, nn.Dropout) and prefers_channels_last(h) and type(h) is torch.Tensor
     if fast and layer.training and 0 < layer.p < 1:
-        order = torch.contiguous_format if h.is_contiguous() else torch.channels_last
-        return h * dropout_mask(h.shape, layer.p, h.dtype, memory_format=order)
+        return h * dropout_mask(h.shape, layer.p, h.dtype, memory_format=torch.channels_last)
     return layer(h.contiguous())  # a mask is drawn in memory order
 
 

@@ -67,7 +67,7 @@ class _NormalisedFilters(torch.autograd.Function):
         ctx.save_for_backward(wide, rows, inverse, scale, bias)
         outputs = ((scale.unsqueeze(1) * wide).to(weight.dtype), scale, wide @ mean, var)
         ctx.mark_non_differentiable(*outputs[1:])
-        ctx.set_materialize_grads(False)  # zeros for the outputs that have none
+        ctx.set_materialize_grads(False)  # else autograd makes zeros for the outputs that have none
         return outputs
 
     @staticmethod

@@ -89,8 +89,9 @@ class Remembered(ClassifierMixin, BaseEstimator):
         self : Remembered
             Fitted.
         """
-        memory, key = Memory(self.memory), self._key(X, y, np.asarray(subjects))
-        record = memory.read(key) or memory.write(key, train(self.estimator, X, y, np.asarray(subjects)))
+        memory, subjects = Memory(self.memory), np.asarray(subjects)
+        key = self._key(X, y, subjects)
+        record = memory.read(key) or memory.write(key, train(self.estimator, X, y, subjects))
         if "error" in record:
             raise ValueError(record["error"])
         self.estimator_ = memory.load(key, device=self.estimator.device)

@@ -60,10 +60,7 @@ def drawn_masks(generators, shape, p, dtype):
     masks : Tensor of shape (n_members, ...)
         0, or 1 / (1 - p).
     """
-    masks = torch.empty(len(generators), *shape, dtype=dtype)
-    for mask, generator in zip(masks, generators):
-        mask.copy_(dropout_mask(shape, p, dtype, generator))
-    return masks
+    return torch.stack([dropout_mask(shape, p, dtype, generator) for generator in generators])
 
 
 def hashed_masks(seeds, counts, layer, shape, p, dtype, decide=None):

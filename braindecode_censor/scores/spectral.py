@@ -94,9 +94,8 @@ class SSGE(ScoreEstimator):
         else:
             large = large if isinstance(large, bool) else large.to(values.dtype)
             ratio = self.ratio or 0.95 + 0.04 * large
-            kept = (below > (1 - ratio) * total) | (
-                rank == 0
-            )  # those from here on up make less than that share
+            # with all above it, a pair that is kept makes less than that share
+            kept = (below > (1 - ratio) * total) | (rank == 0)
         return kept & (values > 0)
 
     def _extend(self, apply, zeta, context):

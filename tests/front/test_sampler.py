@@ -38,6 +38,15 @@ def test_within_a_cell_all_trials_are_used_equally_often_and_none_twice_in_a_bat
     assert used.max() - used.min() <= 1
 
 
+@pytest.mark.parametrize("y", [None, CLASSES], ids=["marginal", "conditional"])
+def test_batches_of_everybody_have_the_same_labels_and_other_trials(y):
+    batches = list(SubjectBatches(SUBJECTS, y, batch_size=64))
+    assert len({tuple(SUBJECTS[batch]) for batch in batches}) == 1
+    if y is not None:
+        assert len({tuple(y[batch]) for batch in batches}) == 1
+    assert len({tuple(batch) for batch in batches}) == len(batches)
+
+
 def test_an_epoch_has_as_many_batches_as_a_plain_one():
     assert len(SubjectBatches(SUBJECTS, batch_size=64)) == len(list(SubjectBatches(SUBJECTS))) == 320 // 64
 
