@@ -103,3 +103,18 @@ def test_links_and_names_exist():
     assert set(re.findall(r"^\| `(\w+)` \| [^|]+ \| (?:yes|no) ", README, re.MULTILINE)) == set(
         bc.measures.MEASURES
     )
+
+
+def test_results_are_those_of_the_documentation():
+    # whoever makes a table anew in docs/ has to think of the README
+    pages = {"front_simulated": "front", "run_simulated": "autotransfer", "run_real": "real_recordings"}
+    lines = README.split("results table: begin")[1].split("results table: end")[0].splitlines()
+    _, *rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    page = ""
+    for *cells, script in rows:
+        if named := re.search(r"/(\w+)\.py", script):
+            page = (ROOT / "docs" / f"{pages[named[1]]}.md").read_text().replace("−", "-")
+        numbers = re.findall(r"[-+]?\d\.\d{3}", " ".join(cells[2:]).replace("−", "-"))
+        assert numbers, cells
+        for number in numbers:
+            assert number in page, (script, number)
