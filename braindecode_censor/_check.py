@@ -3,9 +3,19 @@
 from difflib import get_close_matches
 from numbers import Real
 
+import numpy as np
+import pandas as pd
 import torch
 
-__all__ = ["check_choice", "check_fraction", "check_positive", "check_size", "declares", "is_traced"]
+__all__ = [
+    "check_choice",
+    "check_complete",
+    "check_fraction",
+    "check_positive",
+    "check_size",
+    "declares",
+    "is_traced",
+]
 
 
 def check_choice(argument, value, choices):
@@ -54,6 +64,35 @@ def check_positive(argument, value, or_zero=False):
     if not number or not (0 < value < float("inf") or (or_zero and value == 0)):
         raise ValueError(f"{argument}={value!r} must be a positive number{' or zero' if or_zero else ''}.")
     return float(value)
+
+
+def check_complete(argument, labels):
+    """Raise unless every trial has a label and all labels can be told apart and ordered.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument, for the message.
+    labels : ndarray of shape (n_trials,)
+        What the user passed.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_trials,)
+        The same labels.
+    """
+    missing = pd.isna(labels)
+    if missing.any():
+        raise ValueError(
+            f"{argument} has missing values, first in trial {np.flatnonzero(missing)[0]}: every trial needs a label."
+        )
+    kinds = {type(label) for label in labels} if labels.dtype == object else ()
+    if len(kinds) > 1 and not all(issubclass(kind, (Real, np.number)) for kind in kinds):
+        names = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise ValueError(
+            f"{argument} mixes {names}: give all labels one type, for instance with map(str, labels)."
+        )
+    return labels
 
 
 def check_fraction(argument, value):

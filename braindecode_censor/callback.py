@@ -7,7 +7,7 @@ import torch
 from skorch.callbacks import Callback
 from torch import nn
 
-from braindecode_censor._check import check_positive, check_size
+from braindecode_censor._check import check_complete, check_positive, check_size
 from braindecode_censor.censoring import CensoringStep, EpochMonitor, build_penalty
 from braindecode_censor.labels import LabelTap, find_labels
 
@@ -266,7 +266,7 @@ class Censor(Callback):
         return self.name or self.key
 
     def _receive(self, labels):
-        found, codes = np.unique(labels, return_inverse=True)
+        found, codes = np.unique(check_complete(f"{self.key}s", labels), return_inverse=True)
         if len(found) < 2:
             raise ValueError(
                 f"{self.key}s: all {len(labels)} training trials belong to {found.tolist()}; censoring "

@@ -174,13 +174,18 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         self : CensoredEEGClassifier
             The fitted estimator.
         """
-        with self._seeded():
-            trials, codes = self._prepare(X, y, subjects)
+        goes_on = self.warm_start and self.initialized_
+        with self._seeded(goes_on):
+            trials, codes = self._prepare(X, y, subjects, goes_on)
             super().fit(trials, codes, **fit_params)
         return self
 
     def partial_fit(self, X, y=None, classes=None, subjects=None, **fit_params):
         """Train on, without initialising anew.
+
+        Classes are those of the first call, though not all of them need to occur again. Trials and their classes are
+        weighed by what they are in this call. The best epoch of earlier calls stays the one to beat as long as the
+        same trials validate, and `patience` counts the epochs of this call.
 
         Parameters
         ----------
@@ -198,8 +203,14 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         self : CensoredEEGClassifier
             The fitted estimator.
         """
-        if not isinstance(X, Trials):  # skorch's fit ends up here too, with prepared trials
-            X, y = self._prepare(X, y, subjects)
+        if isinstance(X, Trials):  # skorch's fit ends up here, with prepared trials
+            return self._train(X, y, fit_params)
+        goes_on = self.initialized_
+        with self._seeded(goes_on):
+            trials, codes = self._prepare(X, y, subjects, goes_on)
+            return self._train(trials, codes, fit_params)
+
+    def _train(self, X, y, fit_params):
         try:
             super().partial_fit(X, y, **fit_params)
         finally:
@@ -305,7 +316,8 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         path : str or path-like
             File to read.
         **params
-            Constructor arguments to change, such as ``device``; needed for a `module` that was no name.
+            Constructor arguments to change, such as ``device``. A `module` that was no name, and arguments of
+            it that are classes or functions, have to be passed again: a file without code cannot hold them.
 
         Returns
         -------

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 __all__ = ["FoldCrossEntropy", "class_weight"]
 
 
-def class_weight(y, share=None):
+def class_weight(y, share=None, n_classes=0):
     r"""Weigh every class by the inverse of its share, normalised to sum one.
 
     .. math:: w_k \propto 1 / p_k, \qquad \sum_k w_k = 1
@@ -22,18 +22,21 @@ def class_weight(y, share=None):
         Classes 0 .. C-1 of the training trials.
     share : array-like of shape (n_trials,) or None
         How often each trial is drawn; None is equally often.
+    n_classes : int
+        Number of classes, if the last ones may have no trial.
 
     Returns
     -------
     weight : Tensor of shape (n_classes,)
-        Weights of the classes.
+        Weights of the classes; zero for one without trials.
 
     Examples
     --------
     >>> class_weight([0, 0, 0, 1])
     tensor([0.2500, 0.7500])
     """
-    inverse = 1 / np.bincount(np.asarray(y), weights=share)
+    drawn = np.bincount(np.asarray(y), weights=share, minlength=n_classes)
+    inverse = np.divide(1, drawn, out=np.zeros(len(drawn)), where=drawn > 0)
     return torch.tensor(inverse / inverse.sum(), dtype=torch.float32)
 
 

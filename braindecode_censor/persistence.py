@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from braindecode_censor._version import __version__
 
-__all__ = ["load_classifier", "save_classifier"]
+__all__ = ["load_classifier", "save_classifier", "unsaved_params"]
 
 _FORMAT = "braindecode-censor classifier 1"
 _FITTED = ("valid_score_", "best_epoch_", "valid_subject_", "signal_args_")
@@ -35,6 +35,7 @@ def save_classifier(clf, path):
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
     header = {
         "params": _plain_params(clf),
+        "unsaved": sorted(unsaved_params(clf)),
         "fitted": {name: _plain(getattr(clf, name)) for name in _FITTED},
         "classes": clf.classes_.tolist(),
         "version": __version__,
@@ -60,9 +61,14 @@ def load_classifier(kind, path, **params):
         Ready to predict.
     """
     header, tensors = _read(path)
-    clf = kind(**{"module": None, **header["params"], **params})
-    if clf.module is None:
-        raise ValueError(f"{path} was saved with a module that has no name: pass load(path, module=...).")
+    missing = [name for name in header["unsaved"] if name not in params]
+    if missing:
+        given = ", ".join(f"{name}=..." for name in missing)
+        raise ValueError(
+            f"{path} was saved from an estimator whose {', '.join(missing)} cannot be written to a file without code: "
+            f"pass load(path, {given}) with what it had."
+        )
+    clf = kind(**{**header["params"], **params})
     for name in _FITTED:
         setattr(clf, name, header["fitted"][name])
     clf.classes_inferred_ = np.asarray(header["classes"])
@@ -75,6 +81,27 @@ def load_classifier(kind, path, **params):
     except RuntimeError as error:
         raise ValueError(f"{path} does not fit {type(module).__name__}: {error}") from None
     return clf
+
+
+def unsaved_params(clf):
+    """Return what a file cannot hold and predictions depend on.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Fitted or not.
+
+    Returns
+    -------
+    params : dict of str to object
+        Classes, functions and modules among the arguments that make the network and its probabilities.
+    """
+    plain = _plain_params(clf)
+    return {
+        name: value
+        for name, value in clf.get_params(deep=False).items()
+        if name not in plain and (name in ("module", "predict_nonlinearity") or name.startswith("module__"))
+    }
 
 
 def _read(path):
@@ -92,13 +119,15 @@ def _read(path):
     try:
         header = json.loads(metadata["header"])
         header["params"], header["fitted"], header["classes"]
+        # files older than this entry
+        header.setdefault("unsaved", [] if "module" in header["params"] else ["module"])
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{foreign}: its header cannot be read.") from None
     return header, tensors
 
 
 def _plain_params(clf):
-    """Keep the parameters that JSON can hold; the others are classes and callbacks with defaults."""
+    """The parameters that JSON can hold."""
     plain = {}
     for name, value in clf.get_params(deep=False).items():
         try:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from braindecode import EEGClassifier
 from skorch.callbacks import BatchScoring, LRScheduler
+from skorch.utils import to_device
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import Subset
 
@@ -35,6 +36,7 @@ _PENALTY_OPTIONS = {
     **{name: name for name in ("reg", "lengthscale", "pairs", "fraction", "size")},
 }
 _CENSOR_OPTIONS = ("weight", "warmup", "critic_lr", "critic_steps", "layer")
+_MAKES_CALLBACKS = {"penalty", "censoring", "patience", *_CENSOR_OPTIONS, *_PENALTY_OPTIONS.values()}
 # Moments of single trials cost as much as those of their batches in three to six epochs, and 17 kB a trial.
 _EPOCHS_THAT_PAY = 8
 _LARGEST_TABLE = 2**30
@@ -76,22 +78,29 @@ class _ProtocolClassifier(EEGClassifier):
 
     trials_ = None  # the data, while training
 
-    def _prepare(self, X, y, subjects):
+    def _prepare(self, X, y, subjects, goes_on=False):
         """Check and encode what fit was given, and decide on everything that depends on it."""
         signals, targets = read_signals(X)
+        if goes_on:
+            self._check_shape(signals)
         n_trials = len(signals)
         y = check_labels("y", targets if y is None else y, n_trials, "pass one class per trial.")
         subjects = find_labels(X) if subjects is None else subjects
         subjects = check_labels("subjects", subjects, n_trials, _NO_SUBJECTS)
-        self.classes_inferred_, codes = np.unique(y, return_inverse=True)
-        self._split(codes, subjects)
+        if goes_on:
+            codes = _encode(y, self.classes_inferred_)
+        else:
+            self.classes_inferred_, codes = np.unique(y, return_inverse=True)
+        self._split(codes, subjects, goes_on)
         sfreq = {"sfreq": X.info["sfreq"]} if isinstance(X, mne.BaseEpochs) else {}
         n_chans, n_times = signals.shape[1:]
         self.signal_args_ = {"n_chans": n_chans, "n_times": n_times, "n_outputs": len(self.classes_), **sfreq}
+        if goes_on and self.criterion is FoldCrossEntropy:  # made with the weights of the trials before
+            self.criterion_ = to_device(self.initialize_criterion().criterion_, self.device)
         signals = self._to_tensor(signals)
         return Trials(signals, torch.as_tensor(codes, device=signals.device), subjects), codes
 
-    def _split(self, codes, subjects):
+    def _split(self, codes, subjects, goes_on=False):
         chosen = self.valid_subject
         if isinstance(chosen, str) and chosen == "rotate":
             chosen = validation_subject(subjects, self.roster)
@@ -99,34 +108,43 @@ class _ProtocolClassifier(EEGClassifier):
         train, valid = split_subject(subjects, chosen)
         _check_training_part(codes, subjects, train, chosen, self.classes_inferred_, self.penalty is not None)
         self.valid_subject_, self.split_ = chosen, (train, valid)
-        self.batches_ = self._make_batches(subjects[train], codes[train])
+        self.batches_ = self._make_batches(subjects[train], codes[train], self._seed(goes_on))
         share = None if self.batches_ is None else self.batches_.share()
         self.class_weight_ = self.train_weight_ = None
         if self.class_weighted:
-            self.class_weight_ = class_weight(codes[train])
-            self.train_weight_ = class_weight(codes[train], share)
+            n_classes = len(self.classes_inferred_)
+            self.class_weight_ = class_weight(codes[train], n_classes=n_classes)
+            self.train_weight_ = class_weight(codes[train], share, n_classes)
 
-    def _make_batches(self, subjects, codes):
+    def _make_batches(self, subjects, codes, seed):
         check_choice("sampling", self.sampling, ("balanced", "shuffle"))
         if self.sampling == "shuffle":
             return None
         y = codes if self.censoring == "conditional" else None
-        return SubjectBatches(subjects, y, self.batch_size, self.subjects_per_batch, self.random_state)
+        return SubjectBatches(subjects, y, self.batch_size, self.subjects_per_batch, seed)
 
     def _to_tensor(self, signals):
         signals = zscore(signals) if self.standardize else signals
         signals = torch.as_tensor(signals, dtype=torch.float32)
         return signals.to(home(signals.nbytes, self.device))
 
+    def _seed(self, goes_on=False):
+        """The seed; of a training that goes on another one after every epoch, lest it draw the same again."""
+        if self.random_state is None:
+            return int(torch.randint(2**31, ()))
+        if not goes_on or not len(self.history):
+            return self.random_state
+        return int(np.random.SeedSequence([self.random_state, len(self.history)]).generate_state(1)[0])
+
     @contextmanager
-    def _seeded(self):
+    def _seeded(self, goes_on=False):
         """Seed torch for the time of a fit and leave its generators as they were."""
         if self.random_state is None:
             yield
             return
         on_cuda = torch.device(self.device).type == "cuda"
         with torch.random.fork_rng(devices=[self.device] if on_cuda else []):
-            torch.manual_seed(self.random_state)
+            torch.manual_seed(self._seed(goes_on))
             yield
 
     # What follows replaces methods of skorch and Braindecode.
@@ -158,10 +176,13 @@ class _ProtocolClassifier(EEGClassifier):
         if isinstance(X.dataset if isinstance(X, Subset) else X, Trials):
             return X
         signals, _ = read_signals(X)
+        self._check_shape(signals)
+        return Trials(self._to_tensor(signals))
+
+    def _check_shape(self, signals):
         expected = tuple(self.signal_args_[name] for name in ("n_chans", "n_times"))
         if signals.shape[1:] != expected:
             raise ValueError(f"X has {signals.shape[1:]} channels and samples per trial, fit had {expected}.")
-        return Trials(self._to_tensor(signals))
 
     def get_split_datasets(self, X, y=None, **fit_params):
         """Return the trials to train on and those of the validation subject.
@@ -273,6 +294,25 @@ class _ProtocolClassifier(EEGClassifier):
             callbacks.append(("censor", Censor(self.penalty, self.censoring, **options)))
         return [*callbacks, ("best", BestEpoch(self.patience))]
 
+    def set_params(self, **params):
+        """Set parameters.
+
+        Parameters
+        ----------
+        **params
+            Names and values. Those that callbacks were made with make them anew, as in skorch: a net that was
+            trained before goes on with a new critic, and with no best epoch to beat.
+
+        Returns
+        -------
+        self : _ProtocolClassifier
+            The net.
+        """
+        super().set_params(**params)
+        if self.initialized_ and not _MAKES_CALLBACKS.isdisjoint(params):
+            self._initialize_callbacks()
+        return self
+
     def _set_signal_args(self, X, y, classes):
         # Braindecode writes what it infers into the parameters, where a clone would inherit it.
         pass
@@ -281,6 +321,18 @@ class _ProtocolClassifier(EEGClassifier):
         # skorch lists a private set among the parameters. Its printed order changes from process to process,
         # and with it the key under which MOABB looks for results.
         return [name for name in super()._get_param_names() if not name.startswith("_")]
+
+
+def _encode(y, classes):
+    """Numbers of known classes."""
+    places = {label: place for place, label in enumerate(classes.tolist())}
+    unknown = [label for label in np.unique(y).tolist() if label not in places]
+    if unknown:
+        raise ValueError(
+            f"y holds {unknown}, but the net was made for the classes {classes.tolist()}: partial_fit goes on with "
+            "these, fit begins anew with others."
+        )
+    return np.array([places[label] for label in y.tolist()])
 
 
 def _without_scoring(callback):
@@ -298,7 +350,7 @@ def _check_training_part(codes, subjects, train, valid_subject, classes, censors
             f"{'censoring' if censors else 'training'} needs {needed}: add subjects or pass "
             "valid_subject=None."
         )
-    absent = np.setdiff1d(np.arange(len(classes)), codes[train])
+    absent = np.setdiff1d(codes, codes[train])
     if len(absent):
         raise ValueError(
             f"y: class {classes[absent].tolist()} occurs only in the validation subject {valid_subject!r}; "

@@ -1,5 +1,6 @@
 """Model selection on the validation subject: the epoch of minimum validation loss."""
 
+import hashlib
 import math
 
 import torch
@@ -29,7 +30,8 @@ class BestEpoch(Callback):
     -----
     Weights are copied as a state dict, never pickled or deep-copied: a fitted EEGNet has parametrisations,
     which can be neither. Ties keep the earlier epoch. ``valid_balanced_accuracy`` is written to the history
-    from the predictions that validation makes anyway.
+    from the predictions that validation makes anyway. Training that goes on (``partial_fit``) has to beat the
+    best epoch so far if the same trials validate, and starts comparing anew if others do.
     """
 
     def __init__(self, patience=None):
@@ -49,8 +51,26 @@ class BestEpoch(Callback):
         if self.patience is not None:
             check_size("patience", self.patience)
         self.epoch_, self.loss_, self.score_ = None, math.inf, math.nan
-        self.state_ = self.counts_ = None
+        self.state_ = self.counts_ = self.judge_ = None
+        self.start_ = 0
         return self
+
+    def on_train_begin(self, net, X=None, **kwargs):
+        """Forget what other trials have judged.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        X : Trials
+            All trials of this training.
+        **kwargs
+            Ignored.
+        """
+        judge = _digest(X, net.split_[1])
+        if self.judge_ not in (None, judge):
+            self.initialize()
+        self.judge_, self.start_ = judge, len(net.history)
 
     def on_batch_end(self, net, batch=None, training=None, y_pred=None, **kwargs):
         """Count the correct validation trials of every class.
@@ -96,7 +116,7 @@ class BestEpoch(Callback):
         if loss < self.loss_:
             self.epoch_, self.loss_, self.score_ = epoch, loss, score
             self._keep(net.module_.state_dict())
-        elif self.patience is not None and epoch - (self.epoch_ or 0) >= self.patience:
+        elif self.patience is not None and epoch - max(self.start_, self.epoch_ or 0) >= self.patience:
             raise KeyboardInterrupt  # how skorch's own callbacks end training
 
     def on_train_end(self, net, **kwargs):
@@ -123,3 +143,11 @@ class BestEpoch(Callback):
             return
         for name, tensor in state.items():
             self.state_[name].copy_(tensor)
+
+
+def _digest(trials, positions):
+    """Tell trials from others: by a digest of every 16th sample and of the classes."""
+    places = torch.as_tensor(positions, device=trials.x.device)
+    digest = hashlib.sha256(trials.y[places].cpu().numpy().tobytes())
+    digest.update(trials.x[places, :, ::16].cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -59,11 +59,16 @@ def validation_subject(subjects, roster=None):
         digest = hashlib.sha256("\n".join(map(str, present)).encode()).digest()
         return present[int.from_bytes(digest[:8], "big") % len(present)]
     by_number = dict(zip(numbers, present))
-    full = list(range(min(numbers), max(numbers) + 1))
-    holes = [number for number in full if number not in by_number]
-    if len(holes) > 1:
+    first, size = (
+        min(numbers),
+        max(numbers) - min(numbers) + 1,
+    )  # of the roster, too long to write it down perhaps
+    n_holes = size - len(by_number)
+    if n_holes > 1:
         _warn_unknown_roster(present)
-    return by_number[_successor(numbers, full, holes)]
+    holes = size * (size - 1) // 2 - sum(number - first for number in by_number)  # sum of their positions
+    start = first + (holes + n_holes) % size
+    return by_number[min(by_number, key=lambda number: (number - start) % size)]
 
 
 def split_subject(subjects, valid_subject):

@@ -5,6 +5,8 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
 
+from braindecode_censor._check import check_complete
+
 __all__ = ["TrialLoader", "Trials", "check_labels", "home", "read_signals", "zscore"]
 
 # Trials handled at a time where the steps of a computation would otherwise run through memory, not the cache.
@@ -189,7 +191,9 @@ def read_signals(X):
             f"X has shape {signals.shape}: expected (n_trials, n_chans, n_times), none of them zero. "
             "For one channel use X[:, None, :]."
         )
-    if not np.issubdtype(signals.dtype, np.floating):
+    if (
+        not np.issubdtype(signals.dtype, np.floating) or signals.dtype.itemsize < 4
+    ):  # half precision is too coarse
         signals = signals.astype(np.float32)
     _check_finite(signals)
     return signals, targets
@@ -219,9 +223,7 @@ def check_labels(name, labels, n_trials, remedy):
     labels = np.asarray(labels)
     if labels.shape != (n_trials,):
         raise ValueError(f"{name} has shape {labels.shape} and X has {n_trials} trials: pass one per trial.")
-    if (labels != labels).any():
-        raise ValueError(f"{name} has missing values: every trial needs a label.")
-    return labels
+    return check_complete(name, labels)
 
 
 def _check_finite(signals):

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from braindecode_censor.autotransfer.memory import Memory, fingerprints, train, training_key
+from braindecode_censor.persistence import unsaved_params
 
 __all__ = ["Remembered", "known_data"]
 
@@ -94,7 +95,8 @@ class Remembered(ClassifierMixin, BaseEstimator):
         record = memory.read(key) or memory.write(key, train(self.estimator, X, y, subjects))
         if "error" in record:
             raise ValueError(record["error"])
-        self.estimator_ = memory.load(key, device=self.estimator.device)
+        own = {"device": self.estimator.device, **unsaved_params(self.estimator)}
+        self.estimator_ = memory.load(key, **own)
         self.classes_, self.valid_score_ = self.estimator_.classes_, record["valid_score"]
         return self
 

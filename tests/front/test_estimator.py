@@ -249,14 +249,6 @@ def test_tensors_lists_and_integers(data, quick):
     assert CensoredEEGClassifier(**quick).fit((100 * x).astype(int), y, subjects).predict(x).shape == (160,)
 
 
-def test_training_on(data, quick):
-    x, y, subjects = data
-    clf = _fit(data, quick).partial_fit(x, y, subjects=subjects)
-    assert len(clf.history) == 6
-    with pytest.raises(ValueError, match="subjects=None"):
-        clf.partial_fit(x, y)
-
-
 def test_options_of_the_penalty_reach_it(data, quick):
     options = {"penalty": "mige", "score_estimator": "stein", "reg": 1e-2, "lengthscale": "median"}
     clf = _fit(data, quick, **options)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from braindecode.models import EEGNet
 from moabb.analysis.results import get_digest
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from sklearn.pipeline import make_pipeline
 
@@ -90,6 +91,30 @@ def test_a_module_without_a_name_must_be_given(data, quick, tmp_path):
         CensoredEEGClassifier.load(tmp_path / "clf")
     loaded = CensoredEEGClassifier.load(tmp_path / "clf", module=Mine)
     assert np.array_equal(loaded.predict_proba(data[0]), clf.predict_proba(data[0]))
+
+
+def test_a_class_among_the_options_of_the_module_must_be_given(data, quick, tmp_path):
+    # else the loaded net would have another activation, and predict something else without a word
+    clf = CensoredEEGClassifier(module__activation=torch.nn.ReLU, **quick).fit(*data)
+    clf.save(tmp_path / "clf")
+    with pytest.raises(ValueError, match=r"pass load\(path, module__activation="):
+        CensoredEEGClassifier.load(tmp_path / "clf")
+    loaded = CensoredEEGClassifier.load(tmp_path / "clf", module__activation=torch.nn.ReLU)
+    assert np.array_equal(loaded.predict_proba(data[0]), clf.predict_proba(data[0]))
+
+
+def test_a_file_that_does_not_say_what_it_lacks(fitted, tmp_path):
+    fitted.save(tmp_path / "clf")
+    with safe_open(tmp_path / "clf", framework="pt") as file:
+        metadata = file.metadata()
+    header = json.loads(metadata["header"])
+    del header["unsaved"]  # as files were written before
+    save_file(load_file(tmp_path / "clf"), tmp_path / "old", {**metadata, "header": json.dumps(header)})
+    assert CensoredEEGClassifier.load(tmp_path / "old").module == "EEGNet"
+    del header["params"]["module"]
+    save_file(load_file(tmp_path / "clf"), tmp_path / "old", {**metadata, "header": json.dumps(header)})
+    with pytest.raises(ValueError, match=r"pass load\(path, module="):
+        CensoredEEGClassifier.load(tmp_path / "old")
 
 
 def test_bad_files(fitted, tmp_path):

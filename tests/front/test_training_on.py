@@ -1,0 +1,130 @@
+"""Training that goes on: with fewer classes, other people, other parameters, after loading, with other numbers."""
+
+import numpy as np
+import pytest
+import torch
+
+from braindecode_censor import CensoredEEGClassifier
+
+
+@pytest.fixture
+def words(data):
+    """The data with three classes that have names; the third is an echo of the second."""
+    x, y, subjects = data
+    y = np.array(["a", "b", "c"])[np.where((y == 1) & (np.arange(len(y)) % 4 < 2), 2, y)]
+    return x, y, subjects
+
+
+def _fit(data, quick, **options):
+    return CensoredEEGClassifier(**{**quick, **options}).fit(*data)
+
+
+def _weights(clf):
+    return {name: tensor.clone() for name, tensor in clf.module_.state_dict().items()}
+
+
+def _equal(a, b):
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_more_epochs(data, quick):
+    x, y, subjects = data
+    clf = _fit(data, quick).partial_fit(x, y, subjects=subjects)
+    assert len(clf.history) == 6
+    with pytest.raises(ValueError, match="subjects=None"):
+        clf.partial_fit(x, y)
+    with pytest.raises(ValueError, match="fit had"):
+        clf.partial_fit(x[:, :, :-1], y, subjects=subjects)
+
+
+@pytest.mark.parametrize("censoring", ["marginal", "conditional"])
+def test_classes_keep_their_places(words, quick, censoring):
+    x, y, subjects = words
+    clf = _fit(words, quick, censoring=censoring, max_epochs=8, lr=1e-2)
+    some = y != "a"
+    clf.partial_fit(x[some], y[some], subjects=subjects[some])
+    assert clf.classes_.tolist() == ["a", "b", "c"]
+    assert clf.criterion_.weight[0] == 0
+    assert (clf.criterion_.weight[1:] > 0).all()
+    assert np.isfinite(clf.predict_proba(x)).all()
+    assert np.isin(clf.predict(x[some]), ["b", "c"]).mean() > 0.5  # b has not become a
+    with pytest.raises(
+        ValueError, match=r"y holds \['d'\], but the net was made for the classes \['a', 'b', 'c'\]"
+    ):
+        clf.partial_fit(x, np.where(y == "a", "d", y), subjects=subjects)
+
+
+def test_warm_start_keeps_them_too(words, quick):
+    x, y, subjects = words
+    clf = _fit(words, quick, warm_start=True)
+    some = y != "a"
+    clf.fit(x[some], y[some], subjects[some])
+    assert clf.classes_.tolist() == ["a", "b", "c"]
+    assert len(clf.history) == 6
+
+
+def test_other_people_judge_anew(data, quick):
+    x, y, subjects = data
+    quick = {**quick, "lr": 0.0}  # every epoch is like the last, so the first is the best
+    clf = _fit(data, quick, patience=10)
+    before = dict(clf.callbacks_)["best"].loss_
+    clf.partial_fit(x, y, subjects=subjects)
+    assert clf.best_epoch_ <= 3  # the same people: what was best stays best
+    assert dict(clf.callbacks_)["best"].loss_ == before
+    some = subjects != clf.valid_subject_
+    clf.set_params(valid_subject=np.unique(subjects[some])[0].item())
+    clf.partial_fit(x[some], y[some], subjects=subjects[some])
+    assert clf.best_epoch_ > 6
+    assert clf.valid_score_ == clf.history[clf.best_epoch_ - 1, "valid_balanced_accuracy"]
+
+
+def test_patience_counts_this_call(data, quick):
+    x, y, subjects = data
+    clf = _fit(data, {**quick, "lr": 0.0, "batch_norm_momentum": 1e-12}, patience=2)  # nothing moves
+    assert len(clf.history) == 3
+    clf.partial_fit(x, y, subjects=subjects)
+    assert len(clf.history) == 5  # two more without progress
+
+
+def test_parameters_set_in_between_count(data, quick):
+    x, y, subjects = data
+    clf = _fit(data, quick, weight=1.0)
+    clf.set_params(weight=1000.0, patience=1)
+    assert dict(clf.callbacks_)["censor"].weight == 1000.0
+    clf.partial_fit(x, y, subjects=subjects)
+    assert dict(clf.callbacks_)["censor"].weight_ == 1000.0
+    assert dict(clf.callbacks_)["best"].patience == 1
+    clf.set_params(penalty=None).partial_fit(x, y, subjects=subjects)
+    assert "censor" not in dict(clf.callbacks_)
+
+
+def test_after_loading_classes_are_weighed(data, quick, tmp_path):
+    x, y, subjects = data
+    few = (y == 0) | (np.arange(len(y)) % 6 == 1)
+    clf = _fit((x[few], y[few], subjects[few]), quick, sampling="shuffle")
+    clf.save(tmp_path / "clf")
+    loaded = CensoredEEGClassifier.load(tmp_path / "clf").partial_fit(x[few], y[few], subjects=subjects[few])
+    assert loaded.criterion_.weight[1] > 2 * loaded.criterion_.weight[0]
+    assert torch.equal(loaded.criterion_.weight.cpu(), clf.criterion_.weight.cpu())
+
+
+def test_seeds(data, quick):
+    x, y, subjects = data
+    state = torch.get_rng_state()
+    twins = [_fit(data, quick).partial_fit(x, y, subjects=subjects) for _ in range(2)]
+    assert torch.equal(state, torch.get_rng_state())
+    assert _equal(*map(_weights, twins))
+    first = CensoredEEGClassifier(**quick).partial_fit(x, y, subjects=subjects)
+    assert _equal(_weights(first), _weights(_fit(data, quick)))  # a first call is a fit
+    # a second call draws other batches than the first
+    batches = [list(twins[0].batches_), list(first.batches_)]
+    assert batches[0] != batches[1]
+
+
+def test_without_a_seed_torch_gives_it(data, quick):
+    found = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(seed)
+        found.append(_weights(_fit(data, quick, random_state=None)))
+    assert _equal(found[0], found[1])
+    assert not _equal(found[0], found[2])
