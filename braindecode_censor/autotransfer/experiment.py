@@ -19,7 +19,7 @@ from braindecode_censor.autotransfer.result import finish, write_csv
 from braindecode_censor.autotransfer.selection import best_of_each_method, choose_nested
 from braindecode_censor.autotransfer.store import clean, locked, open_experiment
 from braindecode_censor.autotransfer.work import Backend, Recording
-from braindecode_censor.datasets import EpochsFolder, default_paradigm, get_dataset
+from braindecode_censor.datasets import EpochsFolder, default_paradigm, get_dataset, with_paper_scores
 
 __all__ = ["AutoTransfer"]
 
@@ -53,7 +53,7 @@ class AutoTransfer:
     dataset_options : dict or None
         Options of a dataset given by name.
     paradigm : moabb.paradigms.base.BaseParadigm or None
-        How trials are cut; None takes what fits the dataset.
+        How trials are cut; None takes what fits the dataset. Scores are balanced accuracies, whatever it scores.
     training : dict or None
         Arguments of :class:`~braindecode_censor.CensoredEEGClassifier` that replace the preset's, such as
         ``max_epochs`` or ``device``.
@@ -111,7 +111,7 @@ class AutoTransfer:
             )
         self.name, self.dataset_options = dataset, dict(dataset_options or {})
         self.dataset = make_dataset(dataset, self.dataset_options)
-        self.paradigm = default_paradigm(self.dataset) if paradigm is None else paradigm
+        self.paradigm = default_paradigm(self.dataset) if paradigm is None else with_paper_scores(paradigm)
         self.others = dict(others or {})
         self.backend = Backend(jobs, backend, scheduler, engine)
         self.memory = Memory(self.out / "trainings")
@@ -273,7 +273,9 @@ class AutoTransfer:
         """Add the test scores of settings that only some outer fold kept."""
         grid = {setting.name: setting for setting in self.preset.grid}
         missing = [
-            grid[name] for name in dict.fromkeys(choose_nested(inner)) if name not in set(scores["setting"])
+            grid[name]
+            for name in dict.fromkeys(choose_nested(inner))
+            if name not in {*scores["setting"], "baseline"}
         ]
         write_csv(self.out / "nested.csv", inner)
         if not missing:

@@ -75,7 +75,7 @@ def choose(scores, rule="paper"):
     return folds.groupby("setting", sort=False).agg(_SUMMARIES[summary]).idxmax()
 
 
-def choose_nested(inner):
+def choose_nested(inner, tested=None):
     """Choose a setting for every test subject by trainings that never saw that subject.
 
     Parameters
@@ -83,16 +83,27 @@ def choose_nested(inner):
     inner : DataFrame
         One row per setting, seed, test subject and validation subject, with the columns ``method``,
         ``setting``, ``subject`` (who is left out), ``valid_subject`` and ``score_valid``.
+    tested : collection of str or None
+        Settings that have test scores, if some have none because a training of theirs failed.
 
     Returns
     -------
     choice : Series
-        Setting by subject: the highest 25th percentile over the validation subjects of the outer fold.
+        Setting by subject: the highest 25th percentile over the validation subjects of the outer fold;
+        settings of which a training failed are passed over, and where none is left the baseline is taken.
     """
-    inner = inner[inner["method"] != "baseline"]
-    folds = inner.groupby(["subject", "setting", "valid_subject"], sort=False)["score_valid"].mean()
-    quartiles = folds.groupby(["subject", "setting"], sort=False).agg(lower_quartile)
-    return quartiles.groupby("subject", sort=False).agg(lambda group: group.idxmax()[1])
+    candidates = inner[inner["method"] != "baseline"]
+    if tested is not None:
+        candidates = candidates[candidates["setting"].isin(set(tested))]
+    # a failed training has no validation subject; its NaN must not vanish
+    folds = candidates.groupby(["subject", "setting", "valid_subject"], sort=False, dropna=False)[
+        "score_valid"
+    ]
+    folds = folds.agg(lambda seeds: seeds.mean(skipna=False))
+    quartiles = folds.groupby(["subject", "setting"], sort=False).agg(lower_quartile).dropna()
+    best = {subject: group.idxmax()[1] for subject, group in quartiles.groupby("subject", sort=False)}
+    choice = {subject: best.get(subject, "baseline") for subject in inner["subject"].unique()}
+    return pd.Series(choice).rename_axis("subject")
 
 
 def best_of_each_method(scores, top=3, column="score_valid"):

@@ -35,7 +35,7 @@ def choices(scores, inner=None):
     ours = scores[scores["method"].isin(["baseline", *MEASURES])]
     chosen = {rule: choose(ours, rule) for rule in RULES}
     if inner is not None:
-        chosen[NESTED] = choose_nested(inner)
+        chosen[NESTED] = choose_nested(inner, scores["setting"])
     return chosen
 
 

@@ -13,6 +13,7 @@ from braindecode_censor.datasets.paradigms import (
     FacesHouses,
     paper_scorer,
     valid_score,
+    with_paper_scores,
     zscore,
 )
 from braindecode_censor.datasets.registry import (
@@ -48,5 +49,6 @@ __all__ = [
     "register",
     "save_subject",
     "valid_score",
+    "with_paper_scores",
     "zscore",
 ]

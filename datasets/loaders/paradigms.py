@@ -4,6 +4,7 @@ MOABB's own paradigms do not z-score, its band-pass leaves EMG channels out (and
 else), and there is none for error potentials or for faces and houses.
 """
 
+from copy import copy
 from functools import partial
 
 import mne
@@ -50,6 +51,26 @@ def paper_scorer():
         Two scorers.
     """
     return {"balanced_accuracy": make_scorer(balanced_accuracy_score), "valid": valid_score}
+
+
+def with_paper_scores(paradigm):
+    """Return a paradigm that scores as the paper does.
+
+    Parameters
+    ----------
+    paradigm : moabb.paradigms.base.BaseParadigm
+        Any; it is not changed.
+
+    Returns
+    -------
+    moabb.paradigms.base.BaseParadigm
+        The same one if it stores ``score_valid``, else a copy with :func:`paper_scorer`.
+    """
+    if isinstance(paradigm.scoring, dict) and "valid" in paradigm.scoring:
+        return paradigm
+    paradigm = copy(paradigm)
+    paradigm.scorer = paper_scorer()
+    return paradigm
 
 
 def zscore(X):

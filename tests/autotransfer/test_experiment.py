@@ -10,6 +10,7 @@ import torch
 from autotransfer.tiny import DATA, FULL_GRID, GRID, Spoilt, experiment, finished
 from moabb.analysis.results import Results
 from moabb.evaluations import CrossSubjectEvaluation
+from moabb.paradigms import P300
 from pyriemann.estimation import XdawnCovariances
 from pyriemann.tangentspace import TangentSpace
 from safetensors.torch import load_file
@@ -17,8 +18,10 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import make_pipeline
 
 from braindecode_censor.autotransfer.evaluation import SUFFIX
+from braindecode_censor.autotransfer.index import read_index
+from braindecode_censor.autotransfer.memory import Memory, Training
 from braindecode_censor.autotransfer.result import read_result
-from braindecode_censor.datasets import ERP, SimulatedSubjects
+from braindecode_censor.datasets import ERP, SimulatedSubjects, paper_scorer
 
 
 def test_the_result_is_complete(reference):
@@ -115,6 +118,27 @@ def test_the_nested_rule_never_sees_the_test_subject(tmp_path):
     # and it does matter elsewhere, or this would show nothing
     others = [pd.read_csv(result.out / "nested.csv").query("subject != 3") for result in (clean, spoilt)]
     assert not others[0]["score_valid"].equals(others[1]["score_valid"])
+
+
+def test_the_nested_rule_survives_a_training_that_diverged(tmp_path):
+    options = {"nested": True, "top": 2, "training": {"max_epochs": 1, "batch_size": 16}}
+    result = experiment(tmp_path, GRID[:1], **options).run()
+    name = result.chosen["nested"][1]
+    index = read_index(tmp_path).set_index(["setting", "subject"])
+    diverged = Training(b"", {"error": "The validation loss was never finite", "seconds": 0.0})
+    Memory(tmp_path / "trainings").write(index.loc[(name, 4), "key"], diverged)
+    again = experiment(tmp_path, GRID[:1], **options).run()
+    assert name not in set(again.chosen["nested"]) | set(again.scores["setting"])
+    assert np.isfinite(again.table.loc["AutoTransfer (nested)", "gain"])
+
+
+def test_a_paradigm_of_moabb(tmp_path):
+    paradigm = P300(resample=64, fmin=1, fmax=20)
+    given = experiment(tmp_path, GRID[:1], paradigm=paradigm, training={"max_epochs": 1, "batch_size": 16})
+    result = given.run()
+    assert paradigm.scorer is None  # a copy of it scores
+    assert result.scores["score_valid"].notna().all()
+    assert list(given.paradigm.scoring) == list(paper_scorer())
 
 
 def test_the_plan_counts_what_is_really_trained(tmp_path):

@@ -70,6 +70,12 @@ def test_the_nested_rule_looks_only_at_trainings_without_the_subject():
     ]
     inner = pd.DataFrame(rows, columns=["method", "setting", "subject", "valid_subject", "score_valid"])
     assert choose_nested(inner).to_dict() == {1: "b", 2: "a"}
+    # what has no test scores is passed over, and what failed in a fold, whose record knows no validation subject
+    assert choose_nested(inner, tested=["a", "baseline"]).to_dict() == {1: "a", 2: "a"}
+    failed = (inner["setting"] == "b") & (inner["subject"] == 1) & (inner["valid_subject"] == 4)
+    inner.loc[failed, ["valid_subject", "score_valid"]] = np.nan
+    assert choose_nested(inner).to_dict() == {1: "a", 2: "a"}
+    assert choose_nested(inner, tested=["b"]).to_dict() == {1: "baseline", 2: "b"}
 
 
 def test_best_three_of_each_method_and_failures_come_last():

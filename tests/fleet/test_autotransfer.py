@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from autotransfer.tiny import FULL_GRID, experiment, finished
 from front.test_moabb import SMALL, _dataset, _evaluate, _pipeline
 from sklearn.pipeline import make_pipeline
@@ -129,6 +130,8 @@ def test_moabbs_evaluation_by_a_fleet_writes_the_rows_of_moabbs_own(tmp_path):
     pipelines = {
         "mmd": _pipeline(penalty="mmd", weight=0.1),
         "erm": _pipeline(penalty=None),
+        # a class, which the file of a finished training cannot hold
+        "relu": _pipeline(penalty=None, module__activation=torch.nn.ReLU),
         "scaled": make_pipeline(FunctionTransformer(), CensoredEEGClassifier(**SMALL, random_state=1)),
     }
     own = _evaluate(_dataset(), pipelines, tmp_path / "own")
@@ -138,7 +141,7 @@ def test_moabbs_evaluation_by_a_fleet_writes_the_rows_of_moabbs_own(tmp_path):
         tmp_path / "fleet",
         lambda **options: CrossSubjectEvaluation(memory=tmp_path / "memory", **options),
     )
-    assert len(list((tmp_path / "memory").glob("*.json"))) == 8
+    assert len(list((tmp_path / "memory").glob("*.json"))) == 12
     names = [str(path.relative_to(tmp_path / "own")) for path in (tmp_path / "own").rglob("*.hdf5")]
     assert names == [
         str(path.relative_to(tmp_path / "fleet")) for path in (tmp_path / "fleet").rglob("*.hdf5")
@@ -147,7 +150,7 @@ def test_moabbs_evaluation_by_a_fleet_writes_the_rows_of_moabbs_own(tmp_path):
     own, together = (rows.sort_values(["pipeline", "subject"], ignore_index=True) for rows in (own, together))
     pd.testing.assert_frame_equal(own[keys], together[keys])
     columns = [name for name in own.columns if name.startswith("score")]
-    # "score_weights" is a fingerprint of all weights
+    # "score_weights" is a fingerprint of all weights, "score_certainty" of all probabilities
     np.testing.assert_allclose(together[columns].astype(float), own[columns].astype(float), atol=1e-4)
     # The file of either is the other's: MOABB finds all rows and computes nothing.
     memory = len(list((tmp_path / "memory").iterdir()))
