@@ -157,7 +157,7 @@ class Censor(Callback):
                 f"metadata[{self.key!r}], a Braindecode dataset with description[{self.key!r}], or "
                 "CensoredEEGClassifier.fit(X, y, subjects=labels)."
             )
-        LabelTap(net, self._receive, self._deliver, (given, found), self.key)
+        LabelTap(net, self, (given, found), self.key, X)
         self.n_classes_ = getattr(net.module_, "n_outputs", None)
         self._unhook()
         self.hook_ = _find_layer(net.module_, self.layer).register_forward_pre_hook(self._on_forward)
@@ -265,7 +265,19 @@ class Censor(Callback):
     def _prefix(self):
         return self.name or self.key
 
-    def _receive(self, labels):
+    def receive(self, labels):
+        """Take the labels of all training trials.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_trials,)
+            As the user gave them.
+
+        Returns
+        -------
+        codes : ndarray of shape (n_trials,)
+            As numbers from 0.
+        """
         found, codes = np.unique(check_complete(f"{self.key}s", labels), return_inverse=True)
         if len(found) < 2:
             raise ValueError(
@@ -277,7 +289,14 @@ class Censor(Callback):
         self.labels_ = found
         return codes
 
-    def _deliver(self, codes):
+    def deliver(self, codes):
+        """Take the labels of the next batch.
+
+        Parameters
+        ----------
+        codes : Tensor of shape (n,)
+            As numbers from 0.
+        """
         self.s_ = codes
 
     def _unhook(self):

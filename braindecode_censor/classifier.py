@@ -232,6 +232,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         y : ndarray of shape (n_trials,)
             Labels.
         """
+        self.check_is_fitted()
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def features(self, X):

@@ -50,13 +50,13 @@ def _concat_labels(data, key):
     return None
 
 
-def _unwind(dataset):
-    """Follow nested subsets to the dataset at their root, with the positions in it."""
+def _unwind(dataset, root=None):
+    """Follow nested subsets to the dataset at their root, or to a given one, with the positions in it."""
     if isinstance(dataset, _Labelled):  # another tap's
-        return _unwind(dataset.dataset)
-    if not isinstance(dataset, Subset):
+        return _unwind(dataset.dataset, root)
+    if not isinstance(dataset, Subset) or dataset is root:
         return dataset, np.arange(len(dataset))
-    root, positions = _unwind(dataset.dataset)
+    root, positions = _unwind(dataset.dataset, root)
     return root, positions[np.asarray(dataset.indices, dtype=int)]
 
 
@@ -67,22 +67,26 @@ class LabelTap:
     ----------
     net : NeuralNet
         The net that is about to train. Its loader factory is put back as soon as the loader is built.
-    receive : callable
-        Called once with the labels of the training trials (ndarray); returns them as integers.
-    deliver : callable
-        Called with the labels of a batch (Tensor) just before the batch is.
+    owner : Callback
+        Who wants the labels. Its method ``receive`` is called once with the labels of the training trials (ndarray) and
+        returns them as integers; its method ``deliver`` with those of a batch (Tensor) just before the batch is.
     labels : sequence of ndarray of shape (n_trials,) or None
         Labels of the trials handed to ``fit``: those the user gave, which win over the training dataset's
         own, and those found in the data, which do not.
     key : str
         Name of the label.
+    data : object
+        What ``fit`` was given.
     """
 
-    def __init__(self, net, receive, deliver, labels, key):
-        self.net, self.receive, self.deliver = net, receive, deliver
-        (self.given, self.found), self.key = labels, key
-        self.factory = net.iterator_train
+    def __init__(self, net, owner, labels, key, data=None):
+        self.net, self.owner = net, owner
+        (self.given, self.found), self.key, self.data = labels, key, data
+        self.factory = _without_leftovers(net.iterator_train, net, owner)
         net.iterator_train = self
+
+    def __reduce__(self):
+        return _itself, (self.factory,)  # a copy of a net gets the net's own loader
 
     def __call__(self, dataset, **kwargs):
         """Build the net's own loader over the labelled dataset.
@@ -101,19 +105,36 @@ class LabelTap:
         """
         # At once, and not when training ends: an error in between must not leave the net changed.
         self.net.iterator_train = self.factory
-        codes = torch.as_tensor(self.receive(self._labels_of(dataset)), dtype=torch.int64)
-        return _TappedLoader(self.factory(_Labelled(dataset, codes), **kwargs), self.deliver)
+        codes = torch.as_tensor(self.owner.receive(self._labels_of(dataset)), dtype=torch.int64)
+        return _TappedLoader(self.factory(_Labelled(dataset, codes), **kwargs), self.owner.deliver)
 
     def _labels_of(self, dataset):
         root, positions = _unwind(dataset)
+        if self.given is not None and len(self.given) != len(root):  # of a subset that fit was given, perhaps
+            root, positions = _unwind(dataset, self.data)
         candidates = (self.given, find_labels(root, self.key), self.found)
         labels = next(labels for labels in candidates if labels is not None)
         if len(labels) != len(root):
             raise ValueError(
                 f"{self.key}s: {len(labels)} labels for {len(root)} trials. Pass one label per trial of the "
-                f"X that fit gets: Censor(..., subjects=labels)."
+                "X that fit gets: Censor(..., subjects=labels). In a cross-validation fit gets a part of X; there use "
+                "CensoredEEGClassifier, whose fit takes the subjects of that part."
             )
         return labels[positions]
+
+
+def _without_leftovers(factory, net, owner):
+    """Take off the taps of a training that failed before its loader was built; those of this training stay."""
+    taps, inner = [], factory
+    while isinstance(inner, LabelTap):
+        taps.append(inner.owner)
+        inner = inner.factory
+    current = [callback for _, callback in net.callbacks_ if callback is not owner]
+    return factory if all(any(tap is callback for callback in current) for tap in taps) else inner
+
+
+def _itself(value):
+    return value
 
 
 class _Labelled(Dataset):

@@ -17,6 +17,7 @@ from braindecode_censor.callback import Censor
 from braindecode_censor.criterion import FoldCrossEntropy, class_weight
 from braindecode_censor.encoder import FastEEGNet
 from braindecode_censor.labels import find_labels
+from braindecode_censor.modes import MODES
 from braindecode_censor.modules import module_options, resolve_module, set_momentum
 from braindecode_censor.sampler import SubjectBatches
 from braindecode_censor.selection import BestEpoch
@@ -26,9 +27,9 @@ from braindecode_censor.trials import Trials, check_labels, home, read_signals, 
 __all__ = ["inverse_sqrt"]
 
 _NO_SUBJECTS = (
-    "censoring needs to know whose trial each one is. Call fit(X, y, subjects=labels) with one label per "
-    "trial. In MOABB use CrossSubjectEvaluation, which hands the labels over by itself; WithinSession and "
-    "CrossSession evaluations do not, and have nothing to censor."
+    "whose trial each one is decides what is censored, who validates and what a batch holds. Call "
+    "fit(X, y, subjects=labels) with one label per trial. In MOABB use CrossSubjectEvaluation, which hands the "
+    "labels over by itself; WithinSession and CrossSession evaluations do not, and have nothing to censor."
 )
 # Option of the penalty -> parameter of the estimator.
 _PENALTY_OPTIONS = {
@@ -118,6 +119,7 @@ class _ProtocolClassifier(EEGClassifier):
 
     def _make_batches(self, subjects, codes, seed):
         check_choice("sampling", self.sampling, ("balanced", "shuffle"))
+        check_choice("censoring", self.censoring, MODES)
         if self.sampling == "shuffle":
             return None
         y = codes if self.censoring == "conditional" else None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 
 from braindecode_censor._check import check_choice, check_size
 from braindecode_censor.autotransfer import plan
@@ -96,7 +97,7 @@ class AutoTransfer:
     ):
         self.out = Path(out)
         self.preset = get_preset(preset)
-        self.training = {**self.preset.training, **(training or {})}
+        self.training = check_training({**self.preset.training, **(training or {})}, backend)
         self.seeds = [check_size("seed", seed, 0) + k for k in range(check_size("seeds", seeds))]
         self.search, self.nested = check_choice("search", search, ["grid", "optuna"]), bool(nested)
         self.top, self.trials = check_size("top", top), check_size("trials", trials)
@@ -284,6 +285,31 @@ class AutoTransfer:
             grid.get(name, BASELINE) for name in dict.fromkeys(scores["setting"]) if name not in self.others
         ]
         return self._cross_validate([*settings, *missing], progress)
+
+
+def check_training(training, backend):
+    """Raise unless the arguments are those that trainings may share.
+
+    Parameters
+    ----------
+    training : dict
+        Arguments of :class:`~braindecode_censor.CensoredEEGClassifier`.
+    backend : str
+        Where trainings run.
+
+    Returns
+    -------
+    training : dict
+        The same arguments.
+    """
+    own = {"random_state": "seed", "valid_subject": "the folds", "roster": "the dataset", "penalty": "preset"}
+    own |= {"censoring": "preset", "weight": "preset"}
+    for name in own.keys() & training.keys():
+        raise ValueError(f"training has {name!r}, which {own[name]} decides: leave it out.")
+    device = str(training.get("device", "cpu"))
+    if device.startswith("cuda") and backend == "local" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}: torch finds no GPU on this machine; use device='cpu'.")
+    return training
 
 
 def make_dataset(dataset, options):

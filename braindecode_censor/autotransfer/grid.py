@@ -93,8 +93,8 @@ class Setting:
         """Short and unique among all settings."""
         if self.method == "baseline":
             return self.method
-        words = [value if isinstance(value, str) else f"{key}{value:g}" for key, value in self.options]
-        return "-".join([self.method, self.mode, f"{self.weight:g}", *words])
+        words = [value if isinstance(value, str) else f"{key}{value:.12g}" for key, value in self.options]
+        return "-".join([self.method, self.mode, f"{self.weight:.12g}", *words])
 
     def parameters(self):
         """Return the arguments of :class:`~braindecode_censor.CensoredEEGClassifier`.
@@ -221,7 +221,8 @@ def _make_setting(entry):
     weight = entry.pop("weight", 1.0)
     if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < float("inf"):
         raise ValueError(f"weight={weight!r} in the grid must be a number of at least 0.")
-    return Setting(method, mode, float(weight), tuple(sorted(entry.items())))
+    options = {key: value for key, value in entry.items() if value is not None}  # None is the default of each
+    return Setting(method, mode, float(weight), tuple(sorted(options.items())))
 
 
 #: Name -> grid and training arguments. "paper" is the paper's protocol: 500 epochs, all of them trained.

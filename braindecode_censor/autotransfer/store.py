@@ -72,6 +72,8 @@ def clean(out):
 def open_experiment(out, identity):
     """Claim a folder for an experiment, or recognise it as the one already there.
 
+    A folder in which nothing was trained yet is given to whoever asks.
+
     Parameters
     ----------
     out : Path
@@ -87,7 +89,7 @@ def open_experiment(out, identity):
             f"training and dataset_options must hold plain numbers, strings and lists, so that the experiment "
             f"can be written down: {error}."
         ) from None
-    if path.exists():
+    if path.exists() and any((out / "trainings").rglob("*.*")):
         known = read_experiment(out)["identity"]
         changed = sorted(key for key in {*known, *identity} if known.get(key) != identity.get(key))
         if changed:

@@ -1,5 +1,7 @@
 """Names of all datasets, the paradigm that fits each, and how MOABB comes to know them."""
 
+import inspect
+
 import moabb.datasets
 import moabb.paradigms
 from moabb.datasets.base import BaseDataset
@@ -64,7 +66,12 @@ def get_dataset(name, **options):
     moabb.datasets.base.BaseDataset
         The dataset.
     """
-    return DATASETS[check_name(name, DATASETS, "dataset")](**options)
+    kind = DATASETS[check_name(name, DATASETS, "dataset")]
+    try:
+        return kind(**options)
+    except TypeError as error:  # a name that it does not know
+        known = ", ".join(name for name in inspect.signature(kind).parameters if name != "kwargs")
+        raise ValueError(f"dataset {name!r} with {options}: {error}. Options: {known}.") from error
 
 
 def default_paradigm(dataset, **options):

@@ -57,6 +57,10 @@ def test_a_dry_run_trains_nothing(command, tmp_path, capsys):
         (["run", "--dataset", "simulatd"], "Did you mean 'simulated'"),
         (["run", "--preset", "papr"], "Did you mean 'paper'"),
         (["run", "--dataset-option", "n_subjects"], "must look like key=value"),
+        (
+            ["run", "--dataset-option", "n_subject=3"],
+            "unexpected keyword argument 'n_subject'",
+        ),
         (["resume"], "holds no experiment"),
         (["report"], "holds no experiment"),
     ],

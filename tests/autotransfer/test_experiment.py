@@ -164,7 +164,30 @@ def test_another_experiment_in_the_folder_is_refused(reference):
     assert {path: path.read_bytes() for path in reference.out.glob("*.*")} == before
 
 
+def test_a_folder_in_which_nothing_was_trained_is_free(tmp_path):
+    wrong = {"max_epochs": 1, "batch_size": 16, "module__filters": 3}
+    with pytest.raises(TypeError, match="filters"):
+        experiment(tmp_path, GRID[:1], training=wrong).run()
+    assert (tmp_path / "experiment.json").exists()
+    experiment(tmp_path, GRID[:1], training={"max_epochs": 1, "batch_size": 16}).run()
+
+
+@pytest.mark.parametrize("name", ["random_state", "valid_subject", "penalty"])
+def test_arguments_that_are_not_for_all_trainings(tmp_path, name):
+    with pytest.raises(ValueError, match=f"training has '{name}', which .* decides: leave it out"):
+        experiment(tmp_path, training={name: 1})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there(tmp_path):
+    with pytest.raises(ValueError, match="device='cuda': torch finds no GPU"):
+        experiment(tmp_path, training={"device": "cuda"})
+    experiment(tmp_path, training={"device": "cuda"}, backend="dask", scheduler="tcp://127.0.0.1:1")
+
+
 def test_a_store_of_another_version_is_refused(tmp_path, reference):
+    (tmp_path / "trainings").mkdir()
+    (tmp_path / "trainings" / "log.jsonl").write_text("")
     content = json.loads((reference.out / "experiment.json").read_text())
     content["identity"]["versions"]["torch"] = "1.0"
     (tmp_path / "experiment.json").write_text(json.dumps(content))

@@ -67,6 +67,12 @@ def test_a_grid_from_yaml(tmp_path):
     assert [s.name for s in get_preset(str(path)).grid] == ["adv-marginal-1"]
 
 
+def test_names_tell_settings_apart_and_defaults_are_no_options():
+    assert len(get_preset([{"method": "mmd", "weight": [0.1234567, 0.1234569]}]).grid) == 2
+    (setting,) = get_preset([{"method": "mmd", "weight": 0.1, "lengthscale": None}]).grid
+    assert setting.name == "mmd-marginal-0.1"
+
+
 @pytest.mark.parametrize(
     ("grid", "message"),
     [

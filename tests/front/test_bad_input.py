@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from front.simulated import simulate
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.leakage import leakage
+from braindecode_censor.trials import read_signals
 
 
 def _bad(data, **changes):
@@ -21,7 +23,7 @@ def _spoil(x, value):
 
 
 CASES = {
-    "no subjects": (lambda d: {"subjects": None}, "subjects=None: censoring needs.*CrossSubjectEvaluation"),
+    "no subjects": (lambda d: {"subjects": None}, "subjects=None: whose trial.*CrossSubjectEvaluation"),
     "nan": (
         lambda d: {"X": _spoil(d[0], np.nan)},
         "NaN or infinite values in 1 of 160.*trial 7",
@@ -44,6 +46,14 @@ CASES = {
         lambda d: {"subjects": np.where(d[2] == 2, np.nan, d[2])},
         "subjects has missing values",
     ),
+    "nobody's trial": (
+        lambda d: {"subjects": np.where(d[2] == 2, None, d[2].astype(object))},
+        "subjects has missing values, first in trial 3[02]",
+    ),
+    "names and numbers": (
+        lambda d: {"subjects": np.where(d[2] == 2, "two", d[2].astype(object))},
+        "subjects mixes int and str: give all labels one type",
+    ),
     "two dimensions": (lambda d: {"X": d[0][:, 0]}, r"X has shape \(160, 96\): expected.*X\[:, None, :\]"),
     "no trials": (lambda d: {"X": d[0][:0]}, r"X has shape \(0, 4, 96\)"),
 }
@@ -64,6 +74,7 @@ def test_bad_data(data, quick, case):
         ({"censoring": "marginall"}, "Did you mean 'marginal'"),
         ({"weight": -1.0}, "weight=-1.0 must be a positive number"),
         ({"sampling": "random"}, "sampling='random' is unknown"),
+        ({"penalty": None, "censoring": "cond"}, "censoring='cond' is unknown"),
         ({"patience": 0}, "patience=0 must be"),
         ({"valid_subject": 17}, "valid_subject=17 has no trials"),
         ({"roster": [1, 2]}, r"roster=\[1, 2\] lacks the subjects"),
@@ -94,6 +105,18 @@ def test_prediction_rejects_what_the_fit_did_not_see(data, quick):
         clf.predict(data[0][:, :2])
     with pytest.raises(ValueError, match="NaN or infinite"):
         clf.predict_proba(_spoil(data[0], np.nan))
+
+
+def test_before_fit(data):
+    with pytest.raises(NotFittedError):
+        CensoredEEGClassifier().predict(data[0])
+
+
+def test_half_precision_with_an_offset(data, quick):
+    x = (5 * data[0] + 1000).astype("float16")  # in steps of a half
+    signals = CensoredEEGClassifier()._to_tensor(read_signals(x)[0])
+    assert signals.std() > 0.9
+    assert len(CensoredEEGClassifier(**quick).fit(x, *data[1:]).predict(x)) == 160
 
 
 def test_constant_channels_are_zeros(data, quick):

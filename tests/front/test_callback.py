@@ -90,6 +90,15 @@ def test_a_split_of_the_users_own_keeps_labels_with_their_trials(marked):
     _fit((x, y), Censor("pairmmd", subjects=subjects), train_split=backwards)
 
 
+def test_a_subset_with_labels_of_its_own_or_of_the_whole(marked):
+    x, y, subjects = marked
+    some = np.arange(150, 10, -1)
+    part = torch.utils.data.Subset(create_from_X_y(x, y, drop_last_window=False, sfreq=64), some)
+    options = {"module__n_chans": 4, "module__n_times": 96, "module__n_outputs": 2, "classes": [0, 1]}
+    for labels in (subjects[some], subjects):
+        _fit((part, None), Censor("mmd", subjects=labels), train_split=None, **options)
+
+
 @pytest.mark.parametrize("module", ["ShallowFBCSPNet", "EEGConformer", "EEGNeX"])
 def test_other_models_with_a_final_layer(data, module):
     x, y, subjects = data
@@ -214,6 +223,24 @@ def test_an_error_leaves_the_net_as_it_was(data):
     assert not net.module_.final_layer._forward_pre_hooks
 
 
+def test_an_error_before_the_loader_is_built_leaves_nothing_behind(marked):
+    x, y, subjects = marked
+
+    def fail(dataset, y=None, **kwargs):
+        raise RuntimeError("no split today")
+
+    censors = [Censor("mmd", subjects=subjects % 2), Censor("mmd", subjects=subjects, name="other")]
+    net = EEGClassifier("EEGNet", callbacks=censors, train_split=fail, **SMALL)
+    with pytest.raises(RuntimeError, match="no split today"):
+        net.fit(x, y)
+    assert clone(net).iterator_train is torch.utils.data.DataLoader
+    net.set_params(train_split=None)
+    censors[0].subjects = subjects  # who has more people than before
+    net.fit(x, y)
+    assert net.iterator_train is torch.utils.data.DataLoader
+    assert [len(censor.labels_) for censor in censors] == [5, 5]
+
+
 def test_training_goes_on_with_the_same_critic(data):
     x, y, subjects = data
     censor = Censor("adv", subjects=subjects)
@@ -230,6 +257,8 @@ def test_training_goes_on_with_the_same_critic(data):
         ({}, "found no subject labels in the data.*subjects=labels"),
         ({"subjects": [1, 2, 3]}, "subjects: 3 labels for 160 trials"),
         ({"subjects": np.ones(160)}, r"all 128 training trials belong to \[1.0\].*at least two subjects"),
+        ({"subjects": np.where(np.arange(160) % 3, 1.0, np.nan)}, "subjects has missing values"),
+        ({"subjects": np.array([1, "b"] * 80, dtype=object)}, "subjects mixes int and str"),
         ({"subjects": np.arange(160) % 2, "layer": "head"}, "layer='head' is not in EEGNet; it has"),
         ({"subjects": np.arange(160) % 2, "weight": -1.0}, "weight=-1.0 must be a positive number"),
         ({"subjects": np.arange(160) % 2, "warmup": -1}, "warmup=-1 must be an integer of at least 0"),

@@ -66,6 +66,27 @@ def test_gaps_without_a_roster_warn_and_stay_deterministic(people):
     assert first == again[::-1]
 
 
+def test_numbers_far_apart_need_no_list_of_all_between():
+    def literal(numbers):
+        roster = list(range(min(numbers), max(numbers) + 1))
+        holes = [place for place, number in enumerate(roster) if number not in numbers]
+        start = sum(holes) + len(holes)
+        turned = [roster[(start + step) % len(roster)] for step in range(len(roster))]
+        return next(number for number in turned if number in numbers)
+
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(200):
+            numbers = rng.choice(60, rng.integers(2, 12), replace=False) + rng.integers(100)
+            assert validation_subject(numbers) == literal(numbers.tolist())
+        assert validation_subject([3, 7, 10**15]) in (3, 7, 10**15)
+
+
+def test_whole_numbers_may_be_floats():
+    assert _rotation([1.0, 2.0, 3.0, 4.0]) == [2, 3, 4, 1]
+
+
 def test_the_claim_that_no_rule_on_training_labels_alone_rotates():
     """Exhaustively: for four people no choice within all pairs uses each of every three people once."""
     pairs = list(itertools.combinations(range(4), 2))
