@@ -31,7 +31,7 @@ print(pd.crosstab(subjects, y))
 # %%
 # Keep trials apart for the probes
 # --------------------------------
-# Of every training subject 60 trials train and the rest are for the probes: on trials that were trained
+# Of every training subject 70 trials train and the rest are for the probes: on trials that were trained
 # on, a net that memorises looks worse than it is to others, and a censored one better.
 
 position = np.concatenate([np.arange((subjects == subject).sum()) for subject in np.unique(subjects)])

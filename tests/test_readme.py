@@ -6,7 +6,9 @@ from pathlib import Path
 import moabb
 import numpy as np
 import pytest
+import sklearn
 from moabb.datasets.utils import _init_dataset
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 
 import braindecode_censor as bc
 from braindecode_censor.datasets import DATASETS, PARADIGMS, SimulatedSubjects
@@ -74,6 +76,33 @@ def test_a_moabb_user(small, tmp_path, monkeypatch):
     results = run(snippet("moabb.benchmark("))["results"]
     assert sorted(results["subject"].astype(int)) == [1, 2, 3, 4]
     assert np.isfinite(results[["score", "score_valid"]].to_numpy(dtype=float)).all()
+
+
+def test_somebody_who_takes_the_pipelines_as_they_are(small, tmp_path, monkeypatch):
+    folder = ROOT / "moabb_pipelines"
+    (text,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), flags=re.DOTALL)
+    pipeline = (folder / "ERP" / "mmd_marginal.yml").read_text()
+    (tmp_path / "moabb_pipelines" / "ERP").mkdir(parents=True)
+    short = re.sub(r"max_epochs: \d+", "max_epochs: 2", pipeline)
+    (tmp_path / "moabb_pipelines" / "ERP" / "mmd_marginal.yml").write_text(short)
+    monkeypatch.chdir(tmp_path)
+    results = run(text.replace("moabb.benchmark(", "results = moabb.benchmark("))["results"]
+    assert sorted(results["subject"].astype(int)) == [1, 2, 3, 4]
+
+
+def test_the_search_by_hand():
+    page = (ROOT / "docs" / "front.md").read_text()
+    (text,) = [
+        text for text in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "GridSearchCV" in text
+    ]
+    X, y, subjects = SimulatedSubjects(4, 24, n_channels=4, sfreq=64.0).arrays()
+    clf = bc.CensoredEEGClassifier(max_epochs=1, valid_subject=None)
+    names = {"sklearn": sklearn, "GridSearchCV": GridSearchCV, "LeaveOneGroupOut": LeaveOneGroupOut}
+    names |= {"clf": clf, "X": X, "y": y, "subjects": subjects}
+    with sklearn.config_context():
+        exec(compile(text, "front.md", "exec"), names)
+    assert names["search"].best_params_["weight"] in (0.1, 1.0)
+    assert names["search"].n_splits_ == 4
 
 
 def test_a_reader_of_the_paper(small, tmp_path, monkeypatch, capsys):
