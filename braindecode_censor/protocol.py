@@ -109,7 +109,7 @@ class _ProtocolClassifier(EEGClassifier):
         train, valid = split_subject(subjects, chosen)
         _check_training_part(codes, subjects, train, chosen, self.classes_inferred_, self.penalty is not None)
         self.valid_subject_, self.split_ = chosen, (train, valid)
-        self.batches_ = self._make_batches(subjects[train], codes[train], self._seed(goes_on))
+        self.batches_ = self._make_batches(subjects[train], codes[train], goes_on)
         share = None if self.batches_ is None else self.batches_.share()
         self.class_weight_ = self.train_weight_ = None
         if self.class_weighted:
@@ -117,13 +117,13 @@ class _ProtocolClassifier(EEGClassifier):
             self.class_weight_ = class_weight(codes[train], n_classes=n_classes)
             self.train_weight_ = class_weight(codes[train], share, n_classes)
 
-    def _make_batches(self, subjects, codes, seed):
+    def _make_batches(self, subjects, codes, goes_on):
         check_choice("sampling", self.sampling, ("balanced", "shuffle"))
         check_choice("censoring", self.censoring, MODES)
         if self.sampling == "shuffle":
             return None
         y = codes if self.censoring == "conditional" else None
-        return SubjectBatches(subjects, y, self.batch_size, self.subjects_per_batch, seed)
+        return SubjectBatches(subjects, y, self.batch_size, self.subjects_per_batch, self._seed(goes_on))
 
     def _to_tensor(self, signals):
         signals = zscore(signals) if self.standardize else signals

@@ -67,7 +67,7 @@ class BestEpoch(Callback):
         **kwargs
             Ignored.
         """
-        judge = _digest(X, net.split_[1])
+        judge = _digest(X, net.split_[1], net.class_weight_)
         if self.judge_ not in (None, judge):
             self.initialize()
         self.judge_, self.start_ = judge, len(net.history)
@@ -145,9 +145,10 @@ class BestEpoch(Callback):
             self.state_[name].copy_(tensor)
 
 
-def _digest(trials, positions):
-    """Tell trials from others: by a digest of every 16th sample and of the classes."""
+def _digest(trials, positions, class_weight):
+    """Tell losses that can be compared: by every 16th sample, the classes and the weights of the classes."""
     places = torch.as_tensor(positions, device=trials.x.device)
     digest = hashlib.sha256(trials.y[places].cpu().numpy().tobytes())
     digest.update(trials.x[places, :, ::16].cpu().contiguous().numpy().tobytes())
+    digest.update(repr(None if class_weight is None else class_weight.tolist()).encode())
     return digest.hexdigest()

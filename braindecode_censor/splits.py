@@ -59,10 +59,8 @@ def validation_subject(subjects, roster=None):
         digest = hashlib.sha256("\n".join(map(str, present)).encode()).digest()
         return present[int.from_bytes(digest[:8], "big") % len(present)]
     by_number = dict(zip(numbers, present))
-    first, size = (
-        min(numbers),
-        max(numbers) - min(numbers) + 1,
-    )  # of the roster, too long to write it down perhaps
+    # The roster is all numbers from the first to the last; these may be too many to write them down.
+    first, size = min(numbers), max(numbers) - min(numbers) + 1
     n_holes = size - len(by_number)
     if n_holes > 1:
         _warn_unknown_roster(present)
