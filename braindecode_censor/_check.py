@@ -86,12 +86,13 @@ def check_complete(argument, labels):
         raise ValueError(
             f"{argument} has missing values, first in trial {np.flatnonzero(missing)[0]}: every trial needs a label."
         )
-    kinds = {type(label) for label in labels} if labels.dtype == object else ()
-    if len(kinds) > 1 and not all(issubclass(kind, (Real, np.number)) for kind in kinds):
-        names = " and ".join(sorted(kind.__name__ for kind in kinds))
+    try:
+        np.unique(labels)
+    except TypeError:
+        names = " and ".join(sorted({type(label).__name__ for label in labels}))
         raise ValueError(
             f"{argument} mixes {names}: give all labels one type, for instance with map(str, labels)."
-        )
+        ) from None
     return labels
 
 

@@ -129,7 +129,8 @@ class Censor(Callback):
         self : Censor
             The callback.
         """
-        self.step_ = self.hook_ = self.labels_ = None
+        self._unhook()  # of a training that failed
+        self.step_ = self.labels_ = None
         self.armed_ = False
         return self
 
@@ -300,9 +301,9 @@ class Censor(Callback):
         self.s_ = codes
 
     def _unhook(self):
-        if self.hook_ is not None:
+        if getattr(self, "hook_", None) is not None:
             self.hook_.remove()
-            self.hook_ = None
+        self.hook_ = None
 
     def _check_parameters(self, net):
         check_positive("weight", self.weight, or_zero=True)

@@ -174,7 +174,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         self : CensoredEEGClassifier
             The fitted estimator.
         """
-        goes_on = self.warm_start and self.initialized_
+        goes_on = self.warm_start and self._was_fitted
         with self._seeded(goes_on):
             trials, codes = self._prepare(X, y, subjects, goes_on)
             super().fit(trials, codes, **fit_params)
@@ -205,7 +205,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         """
         if isinstance(X, Trials):  # skorch's fit ends up here, with prepared trials
             return self._train(X, y, fit_params)
-        goes_on = self.initialized_
+        goes_on = self._was_fitted
         with self._seeded(goes_on):
             trials, codes = self._prepare(X, y, subjects, goes_on)
             return self._train(trials, codes, fit_params)

@@ -105,13 +105,17 @@ class LabelTap:
         """
         # At once, and not when training ends: an error in between must not leave the net changed.
         self.net.iterator_train = self.factory
+        if all(callback is not self.owner for _, callback in self.net.callbacks_):
+            return self.factory(dataset, **kwargs)  # left over from a training that failed
         codes = torch.as_tensor(self.owner.receive(self._labels_of(dataset)), dtype=torch.int64)
         return _TappedLoader(self.factory(_Labelled(dataset, codes), **kwargs), self.owner.deliver)
 
     def _labels_of(self, dataset):
         root, positions = _unwind(dataset)
-        if self.given is not None and len(self.given) != len(root):  # of a subset that fit was given, perhaps
-            root, positions = _unwind(dataset, self.data)
+        if self.given is not None and isinstance(self.data, Subset) and len(self.given) == len(self.data):
+            root, positions = _unwind(
+                dataset, self.data
+            )  # one label per trial of X, not of what X is a part of
         candidates = (self.given, find_labels(root, self.key), self.found)
         labels = next(labels for labels in candidates if labels is not None)
         if len(labels) != len(root):

@@ -9,6 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from braindecode_censor._version import __version__
+from braindecode_censor.criterion import FoldCrossEntropy
 
 __all__ = ["load_classifier", "save_classifier", "unsaved_params"]
 
@@ -97,10 +98,17 @@ def unsaved_params(clf):
         Classes, functions and modules among the arguments that make the network and its probabilities.
     """
     plain = _plain_params(clf)
+    decisive = {
+        "module",
+        "predict_nonlinearity",
+        "criterion",
+    }  # skorch takes the nonlinearity from the criterion
     return {
         name: value
         for name, value in clf.get_params(deep=False).items()
-        if name not in plain and (name in ("module", "predict_nonlinearity") or name.startswith("module__"))
+        if name not in plain
+        and (name in decisive or name.startswith("module__"))
+        and value is not FoldCrossEntropy
     }
 
 

@@ -93,10 +93,14 @@ class _ProtocolClassifier(EEGClassifier):
         else:
             self.classes_inferred_, codes = np.unique(y, return_inverse=True)
         self._split(codes, subjects, goes_on)
-        sfreq = {"sfreq": X.info["sfreq"]} if isinstance(X, mne.BaseEpochs) else {}
-        n_chans, n_times = signals.shape[1:]
-        self.signal_args_ = {"n_chans": n_chans, "n_times": n_times, "n_outputs": len(self.classes_), **sfreq}
-        if goes_on and self.criterion is FoldCrossEntropy:  # made with the weights of the trials before
+        if not goes_on:
+            sfreq = {"sfreq": X.info["sfreq"]} if isinstance(X, mne.BaseEpochs) else {}
+            n_chans, n_times = signals.shape[1:]
+            sizes = {"n_chans": n_chans, "n_times": n_times, "n_outputs": len(self.classes_)}
+            self.signal_args_ = {**sizes, **sfreq}
+        if (
+            self.initialized_ and self.criterion is FoldCrossEntropy
+        ):  # made with the weights of the trials before
             self.criterion_ = to_device(self.initialize_criterion().criterion_, self.device)
         signals = self._to_tensor(signals)
         return Trials(signals, torch.as_tensor(codes, device=signals.device), subjects), codes
@@ -136,7 +140,8 @@ class _ProtocolClassifier(EEGClassifier):
             return int(torch.randint(2**31, ()))
         if not goes_on or not len(self.history):
             return self.random_state
-        return int(np.random.SeedSequence([self.random_state, len(self.history)]).generate_state(1)[0])
+        entropy = [self.random_state % 2**32, len(self.history)]
+        return int(np.random.SeedSequence(entropy).generate_state(1)[0])
 
     @contextmanager
     def _seeded(self, goes_on=False):
@@ -265,8 +270,8 @@ class _ProtocolClassifier(EEGClassifier):
             able = torch.device(self.device).type in ("cpu", "cuda", "mps")
             return {**kwargs, "fused" if able and isinstance(self.module_, FastEEGNet) else "foreach": True}
         if prefix == "criterion" and self.criterion is FoldCrossEntropy:
-            weights = {"weight": self.class_weight_, "train_weight": self.train_weight_}
-            return {**weights, **kwargs}
+            names = {"weight": "class_weight_", "train_weight": "train_weight_"}  # unknown before any data
+            return {**{name: getattr(self, own, None) for name, own in names.items()}, **kwargs}
         return kwargs
 
     def initialize_module(self):
@@ -310,10 +315,37 @@ class _ProtocolClassifier(EEGClassifier):
         self : _ProtocolClassifier
             The net.
         """
+        optimizer = getattr(self, "optimizer_", None)
         super().set_params(**params)
-        if self.initialized_ and not _MAKES_CALLBACKS.isdisjoint(params):
+        if not self.initialized_:
+            return self
+        rebuilt = self.optimizer_ is not optimizer  # skorch makes parts anew whose arguments change
+        if rebuilt or not {"lr", "optimizer__lr"}.isdisjoint(params):
+            for group in self.optimizer_.param_groups:  # where the schedule, which goes on, starts from
+                group["initial_lr"] = group["lr"]
+        if "batch_norm_momentum" in params:
+            set_momentum(self.module_, self.batch_norm_momentum)
+        if rebuilt or not _MAKES_CALLBACKS.isdisjoint(params):
             self._initialize_callbacks()
         return self
+
+    def initialize_callbacks(self):
+        """Make the callbacks, taking back what earlier ones may have left on the network.
+
+        Returns
+        -------
+        self : _ProtocolClassifier
+            The net.
+        """
+        for _, callback in getattr(self, "callbacks_", ()):
+            if isinstance(callback, Censor):
+                callback.initialize()
+        return super().initialize_callbacks()
+
+    @property
+    def _was_fitted(self):
+        """Whether there is a training to go on with."""
+        return self.initialized_ and hasattr(self, "signal_args_")
 
     def _set_signal_args(self, X, y, classes):
         # Braindecode writes what it infers into the parameters, where a clone would inherit it.

@@ -120,8 +120,9 @@ def _check_roster(present, roster):
 
 def _numbers(present):
     """Return the labels as integers if they are integers or differ in one number alone, else None."""
-    if np.issubdtype(present.dtype, np.floating) and (present == np.round(present)).all():
-        present = present.astype(int)
+    if np.issubdtype(present.dtype, np.floating) and np.abs(present).max() < 2**53:
+        whole = present.astype(int)
+        present = whole if (present == whole).all() else present
     if np.issubdtype(present.dtype, np.integer):
         return present.tolist()
     matches = [_NUMBERED.match(str(label)) for label in present.tolist()]

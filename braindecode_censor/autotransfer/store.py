@@ -89,7 +89,8 @@ def open_experiment(out, identity):
             f"training and dataset_options must hold plain numbers, strings and lists, so that the experiment "
             f"can be written down: {error}."
         ) from None
-    if path.exists() and any((out / "trainings").rglob("*.*")):
+    used = [file for file in out.rglob("*") if file.is_file() and file.name not in (path.name, ".lock")]
+    if path.exists() and used:
         known = read_experiment(out)["identity"]
         changed = sorted(key for key in {*known, *identity} if known.get(key) != identity.get(key))
         if changed:

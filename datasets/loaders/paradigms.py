@@ -64,13 +64,23 @@ def with_paper_scores(paradigm):
     Returns
     -------
     moabb.paradigms.base.BaseParadigm
-        The same one if it stores ``score_valid``, else a copy with :func:`paper_scorer`.
+        The same one if it does already, else a copy with :func:`paper_scorer`.
     """
-    if isinstance(paradigm.scoring, dict) and "valid" in paradigm.scoring:
+    if _scores_as_the_paper(paradigm):
         return paradigm
     paradigm = copy(paradigm)
     paradigm.scorer = paper_scorer()
+    if not _scores_as_the_paper(paradigm):
+        raise ValueError(
+            f"paradigm={type(paradigm).__name__}: its scoring does not follow its scorer, so balanced accuracy and the "
+            "validation score cannot be asked for; let scoring return paper_scorer()."
+        )
     return paradigm
+
+
+def _scores_as_the_paper(paradigm):
+    scoring = paradigm.scoring
+    return isinstance(scoring, dict) and next(iter(scoring)) == "balanced_accuracy" and "valid" in scoring
 
 
 def zscore(X):

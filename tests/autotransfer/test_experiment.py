@@ -1,6 +1,7 @@
 """Does the whole method run through MOABB, and refuse what makes no sense?"""
 
 import json
+import shutil
 
 import moabb.analysis
 import numpy as np
@@ -21,7 +22,7 @@ from braindecode_censor.autotransfer.evaluation import SUFFIX
 from braindecode_censor.autotransfer.index import read_index
 from braindecode_censor.autotransfer.memory import Memory, Training
 from braindecode_censor.autotransfer.result import read_result
-from braindecode_censor.datasets import ERP, SimulatedSubjects, paper_scorer
+from braindecode_censor.datasets import ERP, SimulatedSubjects, paper_scorer, valid_score, with_paper_scores
 
 
 def test_the_result_is_complete(reference):
@@ -139,6 +140,16 @@ def test_a_paradigm_of_moabb(tmp_path):
     assert paradigm.scorer is None  # a copy of it scores
     assert result.scores["score_valid"].notna().all()
     assert list(given.paradigm.scoring) == list(paper_scorer())
+    other = with_paper_scores(P300(scorer={"roc_auc": "roc_auc", "valid": valid_score}))
+    assert next(iter(other.scoring)) == "balanced_accuracy"
+
+
+def test_a_paradigm_that_scores_as_it_likes(tmp_path):
+    class Stubborn(P300):
+        scoring = "roc_auc"
+
+    with pytest.raises(ValueError, match="paradigm=Stubborn: its scoring does not follow its scorer"):
+        experiment(tmp_path, paradigm=Stubborn())
 
 
 def test_the_plan_counts_what_is_really_trained(tmp_path):
@@ -170,6 +181,9 @@ def test_a_folder_in_which_nothing_was_trained_is_free(tmp_path):
         experiment(tmp_path, GRID[:1], training=wrong).run()
     assert (tmp_path / "experiment.json").exists()
     experiment(tmp_path, GRID[:1], training={"max_epochs": 1, "batch_size": 16}).run()
+    shutil.rmtree(tmp_path / "trainings")
+    with pytest.raises(ValueError, match="holds another experiment"):  # its tables are still there
+        experiment(tmp_path, GRID[1:], training={"max_epochs": 1, "batch_size": 16}).run()
 
 
 @pytest.mark.parametrize("name", ["random_state", "valid_subject", "penalty"])

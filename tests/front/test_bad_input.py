@@ -107,6 +107,12 @@ def test_prediction_rejects_what_the_fit_did_not_see(data, quick):
         clf.predict_proba(_spoil(data[0], np.nan))
 
 
+def test_labels_that_can_be_ordered_are_taken(data, quick):
+    x, y, subjects = data
+    names = np.array(["a", np.str_("b")], dtype=object)[y]
+    assert CensoredEEGClassifier(**quick).fit(x, names, subjects).classes_.tolist() == ["a", "b"]
+
+
 def test_before_fit(data):
     with pytest.raises(NotFittedError):
         CensoredEEGClassifier().predict(data[0])

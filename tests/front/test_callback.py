@@ -97,6 +97,13 @@ def test_a_subset_with_labels_of_its_own_or_of_the_whole(marked):
     options = {"module__n_chans": 4, "module__n_times": 96, "module__n_outputs": 2, "classes": [0, 1]}
     for labels in (subjects[some], subjects):
         _fit((part, None), Censor("mmd", subjects=labels), train_split=None, **options)
+    order = np.random.default_rng(1).permutation(len(y))  # as long as the whole
+    _fit(
+        (torch.utils.data.Subset(part.dataset, order), None),
+        Censor("mmd", subjects=subjects[order]),
+        train_split=None,
+        **options,
+    )
 
 
 @pytest.mark.parametrize("module", ["ShallowFBCSPNet", "EEGConformer", "EEGNeX"])
@@ -239,6 +246,29 @@ def test_an_error_before_the_loader_is_built_leaves_nothing_behind(marked):
     net.fit(x, y)
     assert net.iterator_train is torch.utils.data.DataLoader
     assert [len(censor.labels_) for censor in censors] == [5, 5]
+    net.set_params(train_split=fail)
+    with pytest.raises(RuntimeError, match="no split today"):
+        net.fit(x, y)
+    net.set_params(callbacks=None, train_split=None).fit(x[:90], y[:90])  # a tap that nobody owns any more
+
+
+def test_a_failed_batch_leaves_no_hook(data):
+    x, y, subjects = data
+
+    class Fail(Callback):
+        fails = True
+
+        def on_grad_computed(self, net, **kwargs):
+            if self.fails:
+                raise RuntimeError("out of memory")
+
+    fail, censor = Fail(), Censor("mmd", subjects=subjects)
+    net = EEGClassifier("EEGNet", callbacks=[fail, ("censor", censor)], train_split=None, **SMALL)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        net.fit(x, y)
+    fail.fails = False
+    net.set_params(callbacks__censor__weight=2.0).partial_fit(x, y)
+    assert not net.module_.final_layer._forward_pre_hooks
 
 
 def test_training_goes_on_with_the_same_critic(data):

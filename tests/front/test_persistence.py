@@ -103,6 +103,16 @@ def test_a_class_among_the_options_of_the_module_must_be_given(data, quick, tmp_
     assert np.array_equal(loaded.predict_proba(data[0]), clf.predict_proba(data[0]))
 
 
+def test_another_criterion_must_be_given(data, quick, tmp_path):
+    # from it follows what turns outputs into probabilities
+    clf = CensoredEEGClassifier(criterion=torch.nn.NLLLoss, **quick).fit(*data)
+    clf.save(tmp_path / "clf")
+    with pytest.raises(ValueError, match=r"pass load\(path, criterion="):
+        CensoredEEGClassifier.load(tmp_path / "clf")
+    loaded = CensoredEEGClassifier.load(tmp_path / "clf", criterion=torch.nn.NLLLoss)
+    assert np.array_equal(loaded.predict_proba(data[0]), clf.predict_proba(data[0]))
+
+
 def test_a_file_that_does_not_say_what_it_lacks(fitted, tmp_path):
     fitted.save(tmp_path / "clf")
     with safe_open(tmp_path / "clf", framework="pt") as file:

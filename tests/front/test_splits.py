@@ -85,6 +85,8 @@ def test_numbers_far_apart_need_no_list_of_all_between():
 
 def test_whole_numbers_may_be_floats():
     assert _rotation([1.0, 2.0, 3.0, 4.0]) == [2, 3, 4, 1]
+    with pytest.warns(UserWarning, match="Pass roster="):
+        assert len(set(_rotation([1e300, 2e300, 3e300, 4e300, 5e300]))) > 1
 
 
 def test_the_claim_that_no_rule_on_training_labels_alone_rotates():

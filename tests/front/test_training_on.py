@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from skorch.callbacks import Callback
 
 from braindecode_censor import CensoredEEGClassifier
 
@@ -128,3 +129,65 @@ def test_without_a_seed_torch_gives_it(data, quick):
         found.append(_weights(_fit(data, quick, random_state=None)))
     assert _equal(found[0], found[1])
     assert not _equal(found[0], found[2])
+
+
+def test_a_critic_of_a_failed_training_is_gone(data, quick):
+    x, y, subjects = data
+
+    class Fail(Callback):
+        def on_grad_computed(self, net, **kwargs):
+            raise RuntimeError("out of memory")
+
+    clf = CensoredEEGClassifier(callbacks=[("fail", Fail())], **quick)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        clf.fit(x, y, subjects)
+    assert clf.module_.final_layer._forward_pre_hooks
+    clf.set_params(callbacks__fail=None, penalty=None)
+    assert not clf.module_.final_layer._forward_pre_hooks
+    clf.partial_fit(x, y, subjects=subjects)
+
+
+def test_a_new_learning_rate_and_a_new_network(data, quick):
+    x, y, subjects = data
+    clf = _fit(data, quick)
+    clf.set_params(lr=0.5).partial_fit(x, y, subjects=subjects)
+    rates = clf.history[:, "event_lr"]
+    np.testing.assert_allclose(rates, [*1e-3 / np.sqrt([1, 2, 3]), *0.5 / np.sqrt([4, 5, 6])])
+    clf.set_params(module__F1=8, batch_norm_momentum=0.5).partial_fit(x, y, subjects=subjects)
+    assert clf.module_.F1 == 8 and clf.best_epoch_ > 6
+    assert clf.module_.bnorm_temporal.momentum == 0.5
+
+
+def test_initialized_before_any_data(data, quick):
+    x, y, subjects = data
+    sizes = {"module__n_chans": 4, "module__n_times": 96, "module__n_outputs": 2}
+    clf = CensoredEEGClassifier(**quick, **sizes).initialize()
+    assert clf.partial_fit(x, y, subjects=subjects).predict(x).shape == (160,)
+    assert clf.criterion_.weight is not None
+
+
+def test_other_weights_of_classes_judge_anew(data, quick):
+    x, y, subjects = data
+    clf = _fit(data, {**quick, "lr": 0.0})
+    fewer = (subjects == clf.valid_subject_) | (y == 0) | (np.arange(len(y)) % 3 == 0)
+    clf.partial_fit(x[fewer], y[fewer], subjects=subjects[fewer])
+    assert clf.best_epoch_ > 3
+
+
+def test_plain_batches_are_drawn_anew_too(data, quick):
+    x, y, subjects = data
+
+    class Look(Callback):
+        def on_train_begin(self, net, **kwargs):
+            self.seen = []
+
+        def on_batch_end(self, net, batch=None, training=None, **kwargs):
+            if training:
+                self.seen.append(batch[0][:, 0, 0].tolist())
+
+    look = Look()
+    clf = _fit(data, quick, sampling="shuffle", callbacks=[look])
+    first = look.seen
+    clf.partial_fit(x, y, subjects=subjects)
+    assert len(look.seen) == len(first)
+    assert look.seen != first
