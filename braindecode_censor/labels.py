@@ -82,7 +82,7 @@ class LabelTap:
     def __init__(self, net, owner, labels, key, data=None):
         self.net, self.owner = net, owner
         (self.given, self.found), self.key, self.data = labels, key, data
-        self.factory = _without_leftovers(net.iterator_train, net, owner)
+        self.factory = _without_leftovers(net.iterator_train, owner)
         net.iterator_train = self
 
     def __reduce__(self):
@@ -127,14 +127,12 @@ class LabelTap:
         return labels[positions]
 
 
-def _without_leftovers(factory, net, owner):
-    """Take off the taps of a training that failed before its loader was built; those of this training stay."""
-    taps, inner = [], factory
+def _without_leftovers(factory, owner):
+    """Take off all taps if one of them is the owner's: then they are of a training that failed."""
+    inner, is_leftover = factory, False
     while isinstance(inner, LabelTap):
-        taps.append(inner.owner)
-        inner = inner.factory
-    current = [callback for _, callback in net.callbacks_ if callback is not owner]
-    return factory if all(any(tap is callback for callback in current) for tap in taps) else inner
+        inner, is_leftover = inner.factory, is_leftover or inner.owner is owner
+    return inner if is_leftover else factory
 
 
 def _itself(value):

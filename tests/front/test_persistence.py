@@ -81,35 +81,27 @@ def test_no_pickle_is_written(fitted, tmp_path):
     assert set(header) - {"__metadata__"} == set(fitted.module_.state_dict())
 
 
-def test_a_module_without_a_name_must_be_given(data, quick, tmp_path):
-    class Mine(EEGNet):
-        pass
+class Mine(EEGNet):
+    """A module without a name."""
 
-    clf = CensoredEEGClassifier(Mine, **quick).fit(*data)
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"module": Mine},
+        {
+            "module__activation": torch.nn.ReLU
+        },  # else the loaded net would have another, and predict something else
+        {"criterion": torch.nn.NLLLoss},  # from it follows what turns outputs into probabilities
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_what_a_file_cannot_hold_must_be_given(data, quick, tmp_path, options):
+    clf = CensoredEEGClassifier(**options, **quick).fit(*data)
     clf.save(tmp_path / "clf")
-    with pytest.raises(ValueError, match=r"pass load\(path, module="):
+    with pytest.raises(ValueError, match=rf"pass load\(path, {next(iter(options))}="):
         CensoredEEGClassifier.load(tmp_path / "clf")
-    loaded = CensoredEEGClassifier.load(tmp_path / "clf", module=Mine)
-    assert np.array_equal(loaded.predict_proba(data[0]), clf.predict_proba(data[0]))
-
-
-def test_a_class_among_the_options_of_the_module_must_be_given(data, quick, tmp_path):
-    # else the loaded net would have another activation, and predict something else without a word
-    clf = CensoredEEGClassifier(module__activation=torch.nn.ReLU, **quick).fit(*data)
-    clf.save(tmp_path / "clf")
-    with pytest.raises(ValueError, match=r"pass load\(path, module__activation="):
-        CensoredEEGClassifier.load(tmp_path / "clf")
-    loaded = CensoredEEGClassifier.load(tmp_path / "clf", module__activation=torch.nn.ReLU)
-    assert np.array_equal(loaded.predict_proba(data[0]), clf.predict_proba(data[0]))
-
-
-def test_another_criterion_must_be_given(data, quick, tmp_path):
-    # from it follows what turns outputs into probabilities
-    clf = CensoredEEGClassifier(criterion=torch.nn.NLLLoss, **quick).fit(*data)
-    clf.save(tmp_path / "clf")
-    with pytest.raises(ValueError, match=r"pass load\(path, criterion="):
-        CensoredEEGClassifier.load(tmp_path / "clf")
-    loaded = CensoredEEGClassifier.load(tmp_path / "clf", criterion=torch.nn.NLLLoss)
+    loaded = CensoredEEGClassifier.load(tmp_path / "clf", **options)
     assert np.array_equal(loaded.predict_proba(data[0]), clf.predict_proba(data[0]))
 
 
