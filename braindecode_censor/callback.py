@@ -253,8 +253,7 @@ class Censor(Callback):
         gradient, numbers = self.step_(code, self.s_, self.y_, needs_gradient=pushes)
         self.monitor_.add(numbers, code, self.s_, self.y_, gradient)
         if pushes:
-            addend = (self.weight_ * gradient).reshape(z.shape).to(z.dtype)
-            z.register_hook(lambda grad: grad + addend)
+            _push(z, gradient.reshape(z.shape).to(z.dtype), self.weight_)
 
     def _build(self, z):
         sizes = {"n_features": z.shape[1], "n_subjects": len(self.labels_), "n_classes": self.n_classes_}
@@ -316,6 +315,22 @@ class Censor(Callback):
                 f"name={self.name!r}: two Censor callbacks write to the history as {self._prefix!r}; give "
                 "one of them another name=."
             )
+
+
+def _push(z, addend, weight):
+    """Add `weight` times `addend` to the gradient that reaches z."""
+    if z.grad_fn is None:
+        z.register_hook(lambda grad: torch.add(grad, addend, alpha=weight))
+        return
+    # A hook of the node that made z costs a tenth of a hook of z.
+    place = z.output_nr
+
+    def push(gradients):
+        own = gradients[place]
+        own = weight * addend if own is None else torch.add(own, addend, alpha=weight)
+        return (*gradients[:place], own, *gradients[place + 1 :])
+
+    z.grad_fn.register_prehook(push)
 
 
 def _find_layer(module, name):

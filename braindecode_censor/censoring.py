@@ -72,7 +72,7 @@ class CensoringStep:
         self._writes_gradients = self._takes_batches and penalty.writes_gradients()
         self.critic_steps = critic_steps
         self.generator = torch.Generator().manual_seed(random_state)
-        self.noise = self._batch = None
+        self.noise, self._batch = None, (None, None)
         parameters = penalty.critic_parameters()
         self.optimizer = VectorAdam(parameters, critic_lr) if parameters else None
 
@@ -92,7 +92,7 @@ class CensoringStep:
         -------
         gradient : Tensor of shape (n, n_features) or None
             Of the penalty, in z.
-        numbers : Tensor of shape (2,)
+        numbers : tuple of two Tensor of shape ()
             The penalty and the critic's loss.
         """
         labels = (self._batch_of(z, s, y),) if self._takes_batches else (s, y)
@@ -100,7 +100,7 @@ class CensoringStep:
             critic_loss = self._train_critic(z, labels)
             self.noise = self.penalty.draw_noise(self.generator)
             value, gradient = self._penalise(z, labels, needs_gradient)
-        return gradient, torch.stack([value, critic_loss])
+        return gradient, (value, critic_loss)
 
     def _batch_of(self, z, s, y):
         """The labels as the penalty takes them, so that what follows from them is found out once.
@@ -109,11 +109,12 @@ class CensoringStep:
         """
         if s.is_cuda:
             return self.penalty.make_batch(z, s, y)
-        known = self._batch
-        if known is None or not (_equal(known.s, s) and _equal(known.y, y)):
+        known, shape = self._batch
+        if z.shape != shape or not (_equal(known.s, s) and _equal(known.y, y)):
             # copies, lest somebody write new labels into the old tensors
-            self._batch = self.penalty.make_batch(z, s.clone(), None if y is None else y.clone())
-        return self._batch
+            known = self.penalty.make_batch(z, s.clone(), None if y is None else y.clone())
+            self._batch = known, z.shape
+        return known
 
     def _penalise(self, z, labels, needs_gradient):
         """The penalty, and its gradient in z."""
@@ -121,7 +122,8 @@ class CensoringStep:
             with torch.no_grad():
                 return self.penalty(z, *labels, noise=self.noise), None
         if self._writes_gradients and len(z) > 1:
-            return self.penalty.written_gradient(z, *labels, noise=self.noise)
+            batch = labels[0] if self.noise is None else self.penalty.make_batch(z, *labels, noise=self.noise)
+            return self.penalty.written_gradient(z, batch)
         return gradient_by_autograd(self.penalty, z, *labels, noise=self.noise)
 
     def _train_critic(self, z, labels):
@@ -148,14 +150,14 @@ class EpochMonitor:
     """Sums over the batches of an epoch, read from the device once at its end."""
 
     def __init__(self):
-        self.sums, self.n_batches, self.seen, self.gradient = 0, 0, [], None
+        self.numbers, self.seen, self.n_seen, self.gradient = [], [], 0, None
 
     def add(self, numbers, z, s, y, gradient=None):
         """Take in a batch.
 
         Parameters
         ----------
-        numbers : Tensor of shape (2,)
+        numbers : tuple of two Tensor of shape ()
             The penalty and the critic's loss.
         z : Tensor of shape (n, n_features)
             Latent code.
@@ -164,12 +166,12 @@ class EpochMonitor:
         gradient : Tensor of shape (n, n_features), optional
             Of the penalty, in z.
         """
-        self.sums = self.sums + numbers
-        self.n_batches += 1
+        self.numbers.append(numbers)
         if not self.seen:
             self.gradient = gradient
-        if sum(len(codes) for codes, _, _ in self.seen) < _MONITORED:
+        if self.n_seen < _MONITORED:
             self.seen.append((z, s, y))
+            self.n_seen += len(z)
 
     def report(self, penalty):
         """Return the epoch's numbers.
@@ -185,9 +187,9 @@ class EpochMonitor:
             ``penalty``, with a critic ``critic_loss``, and the diagnostics; beside an ``accuracy`` of the
             critic also ``chance``, the share of the most frequent subject among the same trials.
         """
-        if not self.n_batches:
+        if not self.numbers:
             return {}
-        mean, critic_loss = (self.sums / self.n_batches).tolist()
+        mean, critic_loss = (torch.stack(values).mean().item() for values in zip(*self.numbers))
         numbers = {"penalty": mean}
         if not math.isnan(critic_loss):
             numbers["critic_loss"] = critic_loss

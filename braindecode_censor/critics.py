@@ -3,7 +3,6 @@
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.optim.adam import adam
 
 from braindecode_censor.weights import one_hot_rows
 
@@ -11,10 +10,11 @@ __all__ = ["LabelledMLP", "VectorAdam"]
 
 
 class LabelledMLP(nn.Module):
-    r"""A multilayer perceptron of z and, optionally, of labels.
+    r"""A multilayer perceptron of z and, optionally, of labels; or several of one shape, each for a code of its own.
 
     A label enters the first layer as a one-hot vector would, by a learned offset per value, so a batch can be
-    evaluated for *all* labels without repeating the product with z.
+    evaluated for *all* labels without repeating the product with z. Every parameter has a first axis for the networks:
+    :meth:`join` stacks them along it, and one product does the work of all.
 
     Parameters
     ----------
@@ -31,86 +31,109 @@ class LabelledMLP(nn.Module):
     def __init__(self, n_features, n_outputs, hidden, n_labels=()):
         super().__init__()
         widths = [n_features, *hidden, n_outputs]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:]))
+        for i, layer in enumerate(nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:])):
+            self.register_parameter(f"weight_{i}", nn.Parameter(layer.weight.detach()[None]))
+            self.register_parameter(f"bias_{i}", nn.Parameter(layer.bias.detach()[None, None]))
         bound = (n_features + sum(n_labels)) ** -0.5
-        self.offsets = nn.ParameterList(torch.empty(n, hidden[0]).uniform_(-bound, bound) for n in n_labels)
+        for i, n in enumerate(n_labels):
+            offset = torch.empty(1, n, hidden[0]).uniform_(-bound, bound)
+            self.register_parameter(f"offset_{i}", nn.Parameter(offset))
+        self.n_outputs, self.n_tensors = n_outputs, 2 * len(widths) - 2  # of the layers; the rest are offsets
+        self.names = tuple(self._parameters)
 
-    def forward(self, z, *labels, frozen=False):
+    def join(self, others):
+        """Take in other networks of the same shape; from then on there is a code for each.
+
+        Parameters
+        ----------
+        others : sequence of LabelledMLP
+            The networks; their parameters are copied.
+        """
+        for name in self.names:
+            stacked = torch.cat([getattr(mlp, name).detach() for mlp in (self, *others)])
+            setattr(self, name, nn.Parameter(stacked))
+
+    def forward(self, z, *labels, frozen=False, only=None):
         """Evaluate.
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        z : Tensor of shape (n, n_features), or (n_codes, n, n_features)
+            Latent code, or one for each network.
         *labels : Tensor of shape (n,), or None
             One per label of the constructor. None evaluates every value of that label and adds an axis of
             the label's length before the last axis.
         frozen : bool
             Treat the parameters as constants, so that the encoder's gradient never trains the critic.
+        only : int, optional
+            Evaluate only this one of several networks.
 
         Returns
         -------
-        output : Tensor of shape (n, n_outputs) or (n, n_labels, n_outputs)
+        output : Tensor of shape ([n_codes,] n, [n_labels,] n_outputs)
             Output of the last layer.
         """
-        first, *rest = self.layers
-        h = _linear(first, z, frozen)
-        for offset, label in zip(self.offsets, labels):
-            offset = offset.detach() if frozen else offset
-            h = h.unsqueeze(-2) + offset if label is None else h + offset[label]
-        shape = h.shape
-        for layer in rest:
-            # ELU, because a narrow bottleneck of rectifiers dies; in place, because its gradient then follows
-            # from its result, without a second exponential; and on rows, because a layer makes more axes by a view
-            h = F.elu_(h)
-            h = _linear(layer, h if h.ndim == 2 else h.flatten(0, -2), frozen)
-        return h if len(shape) == 2 else h.view(*shape[:-1], -1)
+        tensors = _pick([getattr(self, name) for name in self.names], only)
+        tensors = [tensor.detach() for tensor in tensors] if frozen else tensors
+        # ELU, because a narrow bottleneck of rectifiers dies; in place, because its gradient then follows from its
+        # result, without a second exponential
+        activate = F.elu_ if torch.is_grad_enabled() else _elu
+        output, _ = self._run(tensors, z if z.ndim == 3 else z[None], labels, activate)
+        return output if z.ndim == 3 else output[0]
+
+    def _run(self, tensors, codes, labels, activate):
+        """Output (n_codes, n, [n_labels,] n_outputs), and the values of the hidden layers (n_codes, rows, width)."""
+        layers, offsets = tensors[: self.n_tensors], tensors[self.n_tensors :]
+        h = torch.baddbmm(layers[1], codes, layers[0].mT)
+        for offset, label in zip(offsets, labels):
+            h = h.unsqueeze(-2) + offset.unsqueeze(1) if label is None else h + offset[:, label]
+        shape, hidden = h.shape, []
+        h = h.flatten(1, -2)
+        for weight, bias in zip(layers[2::2], layers[3::2]):
+            h = activate(h)
+            hidden.append(h)
+            h = torch.baddbmm(bias, h, weight.mT)
+        return h.view(*shape[:-1], -1), hidden
 
     @property
     def is_plain(self):
         """Whether nobody has changed or frozen anything, so that :meth:`pull_back` knows all there is to know."""
-        modules = (self, *self.layers)
-        hooked = any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in modules)
-        changed = any(type(layer) is not nn.Linear for layer in self.layers) or "forward" in vars(self)
-        return not (hooked or changed) and all(p.requires_grad for p in self.parameters())
+        hooked = self._forward_hooks or self._forward_pre_hooks or self._backward_hooks
+        changed = "forward" in vars(self) or type(self).forward is not LabelledMLP.forward
+        own = tuple(self._parameters) == self.names and all(p.requires_grad for p in self.parameters())
+        return own and not (hooked or changed)
 
-    @torch.no_grad()
-    def trace(self, z, *labels):
-        """Evaluate without autograd, which takes longer to follow a network this small than the network itself.
+    def trace(self, codes, *labels, only=None):
+        """Evaluate by hand, for autograd takes longer to follow a network this small than the network itself.
+
+        To be called without autograd, and if :attr:`is_plain`.
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        codes : Tensor of shape (n_codes, n, n_features)
+            A latent code for each network.
         *labels : Tensor of shape (n,), or None
+            See :meth:`forward`.
+        only : int, optional
             See :meth:`forward`.
 
         Returns
         -------
-        output : Tensor of shape (n, n_outputs) or (n, n_labels, n_outputs)
+        output : Tensor of shape (n_codes, n, [n_labels,] n_outputs)
             Output of the last layer.
         tape : tuple
             What :meth:`pull_back` needs.
         """
-        first, *rest = self.layers
-        h = F.linear(z, first.weight, first.bias)
-        for offset, label in zip(self.offsets, labels):
-            h = h.unsqueeze(-2) + offset if label is None else h + offset[label]
-        shape, hidden = h.shape, []
-        h = h.flatten(0, -2)
-        for layer in rest:
-            h = _elu(h)
-            hidden.append(h)
-            h = F.linear(h, layer.weight, layer.bias)
-        return h.view(*shape[:-1], -1), (z, labels, shape, hidden)
+        tensors = _pick(tuple(self._parameters.values()), only)  # faster than by name
+        output, hidden = self._run(tensors, codes, labels, _elu)
+        return output, (tensors, codes, labels, hidden)
 
-    @torch.no_grad()
     def pull_back(self, gradient, tape, to):
         """Turn a gradient in the output into one in the input or in the parameters: back-propagation by hand.
 
         Parameters
         ----------
-        gradient : Tensor of shape (n, n_outputs) or (n, n_labels, n_outputs)
+        gradient : Tensor of shape (n_codes, n, [n_labels,] n_outputs)
             Of some number, in the output.
         tape : tuple
             From :meth:`trace`.
@@ -119,46 +142,43 @@ class LabelledMLP(nn.Module):
 
         Returns
         -------
-        gradient : Tensor of shape (n, n_features), or list of Tensor
-            In z, or in all parameters in the order of ``parameters()``.
+        gradient : Tensor of shape (n_codes, n, n_features), or list of Tensor
+            In the codes, or in all parameters in the order of ``parameters()``.
         """
-        z, labels, shape, hidden = tape
-        first, *rest = self.layers
-        g, found = gradient.flatten(0, -2), []
-        for layer, h in zip(reversed(rest), reversed(hidden)):
+        tensors, codes, labels, hidden = tape
+        weights, shape = tensors[: self.n_tensors : 2], gradient.shape[:-1]
+        g, found = gradient.flatten(1, -2), []
+        for weight, h in zip(reversed(weights), reversed(hidden)):
             if to == "parameters":
-                found = [g.T @ h, g.sum(0), *found]
-            g = _elu_backward(g @ layer.weight, 1, 1, 1, True, h)
-        g = g.view(shape)
-        into_first = g if g.ndim == 2 else g.sum(1)
+                found = [torch.bmm(g.mT, h), g.sum(1, keepdim=True), *found]
+            g = _elu_backward(torch.bmm(g, weight), 1, 1, 1, True, h)
+        into_first = g if len(shape) == 2 else g.view(*shape, -1).sum(2)
         if to == "z":
-            return into_first @ first.weight
-        offsets = [_into_offset(g, offset, label) for offset, label in zip(self.offsets, labels)]
-        return [into_first.T @ z, into_first.sum(0), *found, *offsets]
+            return torch.bmm(into_first, weights[0])
+        offsets = tensors[self.n_tensors :]
+        found = [torch.bmm(into_first.mT, codes), into_first.sum(1, keepdim=True), *found]
+        for offset, label in zip(offsets, labels):
+            if label is None:
+                found.append(g.view(*shape, -1).sum(1))
+            else:  # indexing would add in any order on a GPU
+                found.append(one_hot_rows(label.flatten(), offset.shape[1], g.dtype) @ into_first)
+        return found
 
 
-def _into_offset(g, offset, label):
-    """Gradient in a label's offsets (n_labels, hidden) from that in the first layer (n, [n_labels,] hidden)."""
-    if label is None:
-        return g.sum(0)
-    rows = g.sum_to_size(*label.shape, g.shape[-1]).flatten(0, -2)
-    return one_hot_rows(label.flatten(), len(offset), g.dtype) @ rows  # indexing adds in any order on a GPU
+def _pick(tensors, only):
+    return tensors if only is None else [tensor[only : only + 1] for tensor in tensors]
 
 
 def _elu(h):
-    """ELU, in place where that is faster: torch's takes its time over each number, this one over each pass."""
-    if h.numel() < 2**14 or h.is_cuda:
-        return F.elu_(h)
-    return torch.maximum(h, h.clamp(max=0).exp_().sub_(1))
+    """ELU in passes: torch's own takes its time over each number."""
+    return torch.maximum(h, h.clamp_max(0).exp_().sub_(_ONE))
 
 
-# of ELU from its result, for it was computed in place: gradient, alpha, scale, scale of the input, "result", result
+_ONE = torch.ones((), dtype=torch.float32)  # a Python number would be made a tensor each time
+
+
+# of ELU from its result: gradient, alpha, scale, scale of the input, "result", result
 _elu_backward = torch.ops.aten.elu_backward.default
-
-
-def _linear(layer, x, frozen):
-    weight, bias = layer.weight, layer.bias
-    return F.linear(x, weight.detach(), bias.detach()) if frozen else F.linear(x, weight, bias)
 
 
 class VectorAdam:
@@ -209,17 +229,10 @@ class VectorAdam:
             Of a loss, in each parameter.
         """
         self._follow()
-        gradient = torch.cat([g.flatten() for g in gradients])
+        gradient = torch.cat([g.reshape(-1) for g in gradients])
+        self.count.add_(1)
         state = [self.vector], [gradient], [self.first], [self.second], [], [self.count]
         (beta1, beta2), eps = self.defaults["betas"], self.defaults["eps"]
-        adam(
-            *state,
-            fused=True,
-            amsgrad=False,
-            beta1=beta1,
-            beta2=beta2,
-            lr=self.lr,
-            weight_decay=0,
-            eps=eps,
-            maximize=False,
-        )
+        options = {"weight_decay": 0.0, "amsgrad": False, "maximize": False}
+        # what torch.optim.Adam(fused=True) calls, whose own way to it takes longer than the kernel
+        torch._fused_adam_(*state, lr=self.lr, beta1=beta1, beta2=beta2, eps=eps, **options)

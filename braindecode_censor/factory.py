@@ -83,8 +83,8 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
         if options:
             raise ValueError(f"method is a measure already, so its options {sorted(options)} have no effect.")
         _check_measure(method, mode, nuisance, sizes)
-        if _judges_stacks(method):
-            return [method] * n_terms
+        if _judges_stacks(method) and not method.has_critic:
+            return [method]
         return [method, *(copy.deepcopy(method) for _ in range(n_terms - 1))]
     make = method if callable(method) else MEASURES[check_choice("method", method, MEASURES)]
     if nuisance not in getattr(make, "nuisances", (nuisance,)):
@@ -101,15 +101,18 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
                 f"pass {' and '.join(missing)}."
             )
     _check_options(method, make, options)
-    measures = [make(**sizes, nuisance=nuisance, **options)]
-    if _judges_stacks(measures[0]):
-        return measures * n_terms
-    return measures + [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms - 1)]
+    measures = [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms)]
+    if not _judges_stacks(measures[0]):
+        return measures
+    if measures[0].has_critic and n_terms > 1:
+        measures[0].join(measures[1:])
+    return measures[:1]
 
 
 def _judges_stacks(measure):
-    """Whether one call can judge both halves of z: only if revealing is nothing but the opposite of censoring."""
-    return declares(measure, "takes_stacks", "censor") and type(measure).reveal is Measure.reveal
+    """Whether one call can judge both halves of z: only if the class promises it for all that it writes itself."""
+    methods = ("censor", "reveal") + (("critic_loss", "diagnostics") if measure.has_critic else ())
+    return all(declares(measure, "takes_stacks", method) for method in methods)
 
 
 def _check_measure(measure, mode, nuisance, sizes):

@@ -30,7 +30,7 @@ class Penalty(nn.Module):
     Parameters
     ----------
     measures : sequence of Measure
-        One per term of the mode.
+        One per term of the mode; in complementary mode one is enough if it takes stacks.
     mode : {"marginal", "conditional", "complementary"}
         Notion of independence.
     n_subjects : int, optional
@@ -116,34 +116,36 @@ class Penalty(nn.Module):
         """
         if len(z) < 2 or not self.writes_gradients():
             return gradient_by_autograd(self, z, s, y, noise=noise)
-        return self.written_gradient(z, s, y, noise)
+        batch = self._with_noise(self.make_batch(z, s, y, noise), z)
+        value, gradient = self.written_gradient(_at_least_single(z.detach()), batch)
+        return value, gradient.to(z.dtype)
 
-    def written_gradient(self, z, s, y=None, noise=None):
+    @torch.no_grad()
+    def written_gradient(self, z, batch):
         """Return what :meth:`gradient` does, where :meth:`writes_gradients` is known to hold.
 
         Parameters
         ----------
         z : Tensor of shape (n, n_features)
-            Latent code of two trials or more.
-        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
-            Subject labels, or real values; or what :meth:`make_batch` made of them.
-        y : Tensor of shape (n,), optional
-            Task labels.
-        noise : Tensor, optional
-            See :meth:`forward`.
+            Latent code of two trials or more, in single or double precision.
+        batch : Batch
+            From :meth:`make_batch` for a code of this shape, with the noise if there is any.
 
         Returns
         -------
         value : Tensor of shape ()
-            The penalty, without graph.
+            The penalty.
         gradient : Tensor of shape (n, n_features)
             In z.
         """
-        batch = self._with_noise(self.make_batch(z, s, y, noise), z)
-        values, gradients = self._evaluate_with_gradient(_at_least_single(z.detach()), batch)
-        value, gradient = sum(values), gradients[0] if len(gradients) == 1 else torch.cat(gradients, 1)
-        self._look(value, z, batch)
-        return value, gradient.to(z.dtype)
+        if not MODES[self.mode].halves:
+            value, gradient = self.measures[0].censor_gradient(z, batch)
+        else:
+            values, gradients = self._evaluate_with_gradient(z, batch)
+            value, gradient = values[0] + values[1], torch.cat(gradients, 1)
+        if not self._has_looked or not (self._has_warned or z.is_cuda or value.item()):
+            self._look(value, z, batch)
+        return value, gradient
 
     def critic_loss(self, z, s, y=None):
         """Return the loss of the critics' own training; zero without a critic.
@@ -163,6 +165,8 @@ class Penalty(nn.Module):
             Sum of the critics' losses, so that each is trained on its own.
         """
         batch = self.make_batch(z, s, y)
+        if self._judges_halves_at_once() and len(z) > 1:
+            return self.measures[0].critic_loss(self._halves(_at_least_single(z)), batch).sum()
         return self._fold(lambda measure, direction: measure.critic_loss, z, batch)
 
     def critic_gradient(self, z, s, y=None):
@@ -186,28 +190,31 @@ class Penalty(nn.Module):
         """
         if len(z) < 2 or not self.writes_gradients():
             return critic_gradient_by_autograd(self, self.critic_parameters(), z, s, y)
-        return self.written_critic_gradient(z, s, y)
+        return self.written_critic_gradient(_at_least_single(z.detach()), self.make_batch(z, s, y))
 
-    def written_critic_gradient(self, z, s, y=None):
+    @torch.no_grad()
+    def written_critic_gradient(self, z, batch):
         """Return what :meth:`critic_gradient` does, where :meth:`writes_gradients` is known to hold.
 
         Parameters
         ----------
         z : Tensor of shape (n, n_features)
-            Latent code of two trials or more.
-        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
-            Subject labels, or real values; or what :meth:`make_batch` made of them.
-        y : Tensor of shape (n,), optional
-            Task labels.
+            Latent code of two trials or more, in single or double precision.
+        batch : Batch
+            From :meth:`make_batch` for a code of this shape.
 
         Returns
         -------
         loss : Tensor of shape ()
-            Sum of the critics' losses, without graph.
+            Sum of the critics' losses.
         gradients : list of Tensor
             In each of :meth:`critic_parameters`.
         """
-        batch, z = self.make_batch(z, s, y), _at_least_single(z.detach())
+        if not MODES[self.mode].halves:
+            return self.measures[0].critic_gradient(z, batch)
+        if self._judges_halves_at_once():
+            losses, gradients = self.measures[0].critic_gradient(self._halves(z), batch)
+            return losses.sum(), gradients
         found = [measure.critic_gradient(part, batch) for measure, _, part in self._parts(z)]
         return sum(loss for loss, _ in found), [g for _, gradients in found for g in gradients]
 
@@ -225,16 +232,17 @@ class Penalty(nn.Module):
             for name in ("forward", "critic_loss", "critic_parameters")
         )
         hooks = self._forward_hooks or self._forward_pre_hooks or self._backward_hooks
-        measures = dict.fromkeys(self.measures)  # one may stand twice
         promised = all(
             "writes_gradients" in vars(type(measure))
             and measure.writes_gradients
-            and not {"censor", "reveal", "critic_loss"} & vars(measure).keys()
-            for measure in measures
+            and not {"censor", "reveal", "censor_and_reveal", "critic_loss"} & vars(measure).keys()
+            for measure in self.measures
         )
         if not own or hooks or not promised:
             return False
-        parameters = [p for measure in measures for p in measure.parameters()]  # twice what two of them share
+        parameters = [
+            p for measure in self.measures for p in measure.parameters()
+        ]  # twice what two of them share
         return list(map(id, parameters)) == list(map(id, self.critic_parameters()))
 
     def critic_parameters(self):
@@ -272,8 +280,15 @@ class Penalty(nn.Module):
             The measure's numbers; those of the revealing half carry the suffix ``_reveal``.
         """
         z, batch = _at_least_single(z), self.make_batch(z, s, y)
+        if self._judges_halves_at_once() and self.has_critic:
+            both = self.measures[0].diagnostics(self._halves(z), batch)
+            return {
+                name + suffix: value[i]
+                for i, suffix in enumerate(("", "_reveal"))
+                for name, value in both.items()
+            }
         numbers = {}
-        for term, measure in zip(self._terms(z), self.measures):
+        for measure, term in self._terms(z):
             suffix, weight = ("_reveal", -self.reveal) if term.direction == "reveal" else ("", 1)
             known = {}
             if gradient is not None and weight and declares(measure, "diagnoses_gradient", "diagnostics"):
@@ -304,39 +319,41 @@ class Penalty(nn.Module):
         return torch.rand(shape, generator=generator, device=device)
 
     def _terms(self, z):
-        return MODES[self.mode].terms(z.shape[1])
+        """Each term of the mode with who measures it."""
+        terms = MODES[self.mode].terms(z.shape[1])
+        return [(self.measures[i % len(self.measures)], term) for i, term in enumerate(terms)]
 
     def _parts(self, z):
         """Each measure with its direction and its columns of z."""
-        terms = self._terms(z)
-        parts = (z,) if len(terms) == 1 else z.split([_width(term.columns) for term in terms], dim=1)
-        return [(measure, term.direction, part) for measure, term, part in zip(self.measures, terms, parts)]
+        return [(measure, term.direction, z[:, term.columns]) for measure, term in self._terms(z)]
+
+    def _halves(self, z):
+        """Both halves of z, as a stack (2, n, n_features / 2)."""
+        return torch.stack([z[:, term.columns] for term in MODES[self.mode].terms(z.shape[1])])
 
     def _judges_halves_at_once(self):
-        return len(self.measures) == 2 and self.measures[0] is self.measures[1]
+        return MODES[self.mode].halves and len(self.measures) == 1
 
     def _evaluate(self, z, batch):
         """Add up what is censored and, times its weight, what is revealed."""
         if self._judges_halves_at_once() and len(z) > 1:
-            halves = torch.stack([part for *_, part in self._parts(_at_least_single(z))])
-            censored, revealed = self.measures[0].censor(halves, batch).unbind()
-            return censored - self.reveal * revealed
+            censored, revealed = self.measures[0].censor_and_reveal(self._halves(_at_least_single(z)), batch)
+            return censored + self.reveal * revealed
         return self._fold(lambda measure, direction: getattr(measure, direction), z, batch, self.reveal)
 
     def _evaluate_with_gradient(self, z, batch):
-        """Values and gradients of the terms, those that reveal times their weight."""
-        parts = self._parts(z)
+        """Values and gradients of both terms, those of the one that reveals times its weight."""
         if self._judges_halves_at_once():
-            halves = torch.stack([part for *_, part in parts])
-            values, gradients = self.measures[0].censor_gradient(halves, batch)
-            return (values[0], -self.reveal * values[1]), (gradients[0], -self.reveal * gradients[1])
-        values, gradients = [], []
-        for measure, direction, part in parts:
-            value, gradient = getattr(measure, f"{direction}_gradient")(part, batch)
-            weight = self.reveal if direction == "reveal" else 1
-            values.append(value if weight == 1 else weight * value)
-            gradients.append(gradient if weight == 1 else weight * gradient)
-        return values, gradients
+            values, gradients = self.measures[0].censor_and_reveal_gradient(self._halves(z), batch)
+        else:
+            found = [
+                getattr(measure, f"{direction}_gradient")(part, batch)
+                for measure, direction, part in self._parts(z)
+            ]
+            values, gradients = zip(*found)
+        if self.reveal == 1:
+            return values, gradients
+        return (values[0], self.reveal * values[1]), (gradients[0], self.reveal * gradients[1])
 
     def _fold(self, method, z, batch, reveal=1.0):
         """Add up a method of the measures over the mode's terms, those that reveal with a weight."""
@@ -393,10 +410,11 @@ class Penalty(nn.Module):
         if z.ndim != 2:
             raise ValueError(f"z has shape {tuple(z.shape)}, expected (n, n_features): use z.flatten(1).")
         expected = self.measures[0].n_features
-        if expected is not None and z.shape[1] != expected * len(self.measures):
+        expected = None if expected is None else expected * (2 if MODES[self.mode].halves else 1)
+        if expected is not None and z.shape[1] != expected:
             raise ValueError(
                 f"z has {z.shape[1]} features, but the penalty was made with "
-                f"n_features={expected * len(self.measures)}: make it with n_features={z.shape[1]}."
+                f"n_features={expected}: make it with n_features={z.shape[1]}."
             )
         for name, label in (("s", s), ("y", y)):
             if label is not None and len(label) != len(z):
@@ -458,10 +476,6 @@ class Penalty(nn.Module):
         if self._has_warned or is_traced(value, z, batch.s, batch.y) or (z.is_cuda and self._has_looked):
             return False
         return value.item() == 0 and (len(z) < 2 or not self.measures[0].usable(batch))
-
-
-def _width(columns):
-    return columns.stop - columns.start
 
 
 def _at_least_single(z):

@@ -1,5 +1,7 @@
 """Batches and penalties that many tests go through."""
 
+from functools import partial
+
 import torch
 
 import braindecode_censor as bc
@@ -45,6 +47,12 @@ def make_batch(kind, seed=0, dtype=torch.float64):
     z = torch.randn(len(s), N_FEATURES, generator=generator, dtype=torch.float64)
     z = z + 0.7 * s[:, None] * torch.linspace(-1, 1, N_FEATURES, dtype=torch.float64) + 0.3 * y[:, None]
     return z.to(dtype), s, y
+
+
+def critics(penalty):
+    """The network that judges each code; None and None without one."""
+    critic = getattr(penalty.measures[0], "critic", None)
+    return [critic and partial(critic, only=i) for i in range(2)]
 
 
 def make_penalty(method, mode, seed=0, dtype=torch.float64, **options):

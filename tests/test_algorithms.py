@@ -3,14 +3,9 @@
 import literal
 import pytest
 import torch
-from cases import BATCHES, IDS, PENALTIES, make_batch, make_penalty
+from cases import BATCHES, IDS, PENALTIES, critics, make_batch, make_penalty
 
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-10}
-
-
-def critics(penalty):
-    found = [getattr(measure, "critic", None) for measure in penalty.measures]
-    return (*found, None)[:2]
 
 
 def value_and_gradient(function, z):
@@ -73,21 +68,21 @@ def test_began_loss_and_control_equal_loops(kind, mode):
     penalty = make_penalty("began", mode, beta=0.3, gamma=0.9)
     label = y if mode == "conditional" else None
     halves = (z[:, :3], z[:, 3:]) if mode == "complementary" else (z,)
-    for measure in penalty.measures:
-        measure.k.uniform_(0.2, 0.6)
-    before = [measure.k.clone() for measure in penalty.measures]
+    control = penalty.measures[0].k
+    before = control.uniform_(0.2, 0.6).clone()
     loss = penalty.critic_loss(z, s, y)
 
     expected = 0
-    for half, measure, k in zip(halves, penalty.measures, before):
-        expected = expected + literal.began_critic(half, s, label, critic=measure.critic, k=k)
+    for half, critic, k, moved in zip(halves, critics(penalty), before, control, strict=False):
+        expected = expected + literal.began_critic(half, s, label, critic=critic, k=k)
         steps = {}
-        for cell in literal.began_losses(half, s, label, measure.critic):
+        for cell in literal.began_losses(half, s, label, critic):
             for m, everyone, own in cell:
                 steps.setdefault(m, []).append((0.9 * everyone - own).item())
         for m in range(len(k)):
             step = 0.3 * sum(steps.get(m, [0])) / len(steps.get(m, [0]))
-            assert float(measure.k[m]) == pytest.approx(min(max(float(k[m]) + step, 0), 1), abs=1e-10)
+            assert float(moved[m]) == pytest.approx(min(max(float(k[m]) + step, 0), 1), abs=1e-10)
+    assert len(control) == len(halves)
     torch.testing.assert_close(loss, expected, **TOLERANCE)
 
 

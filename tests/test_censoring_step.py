@@ -18,7 +18,7 @@ def test_labels_that_come_again_or_change_give_what_fresh_ones_give(method, mode
     for k, kind in enumerate(["balanced", "balanced", "unbalanced", "balanced", "unbalanced"]):
         z, s, y = make_batch(kind, seed=k)
         _, s, y = make_batch(kind)  # other codes, the same labels
-        steps[1]._batch = None  # knows nothing
+        steps[1]._batch = None, None  # knows nothing
         found, expected = (step(z, s, y) for step in steps)
         torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
 
@@ -121,6 +121,6 @@ def test_critics_are_judged_on_many_trials(has_critic):
     z, s, y = make_batch("balanced")
     monitor, penalty = EpochMonitor(), Penalty([measure], "marginal", 4)
     for _ in range(3):
-        monitor.add(torch.zeros(2), z, s, y)
+        monitor.add((torch.zeros(()),) * 2, z, s, y)
     n_batches = min(3, -(-128 // len(z))) if has_critic else 1
     assert monitor.report(penalty)["n_trials"] == n_batches * len(z)

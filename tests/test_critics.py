@@ -74,8 +74,12 @@ def test_complementary_trains_two_adversaries_each_on_its_own_loss():
         z[:, 4:] += 5 * torch.nn.functional.one_hot(s, 4)
         return z, s
 
-    first, second = penalty.measures
-    assert not {id(p) for p in first.parameters()} & {id(p) for p in second.parameters()}
+    assert all(len(p) == 2 for p in penalty.critic_parameters())
+    one = penalty.measures[0].critic_loss(torch.stack(draw(0)[0].chunk(2, 1)), penalty.make_batch(*draw(0)))[
+        0
+    ]
+    for gradient in torch.autograd.grad(one, penalty.critic_parameters()):
+        assert (gradient[0] != 0).any() and (gradient[1] == 0).all()
     train(penalty, draw, steps=150)
     numbers = penalty.diagnostics(*draw(9999))
     assert numbers["subject_accuracy"] < 0.4

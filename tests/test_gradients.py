@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import IDS, METHODS, MODES, PENALTIES, make_batch, make_penalty
+from cases import IDS, METHODS, MODES, PENALTIES, critics, make_batch, make_penalty
 
 from braindecode_censor import make_score
 
@@ -89,8 +89,8 @@ def test_a_step_along_the_adversary_gradient_confuses_it(mode):
         halves = (code[:, :3], code[:, 3:]) if mode == "complementary" else (code,)
         labels = (y,) if mode == "conditional" else ()
         return [
-            torch.nn.functional.cross_entropy(m.critic(h, *labels), s).item()
-            for m, h in zip(penalty.measures, halves)
+            torch.nn.functional.cross_entropy(critic(h, *labels), s).item()
+            for critic, h in zip(critics(penalty), halves)
         ]
 
     before, after = cross_entropies(z), cross_entropies(moved)

@@ -45,7 +45,7 @@ def test_other_settings_do_not_get_each_others_facts():
 def test_both_halves_at_once_equal_one_after_the_other(method, lengthscale):
     z, s, _ = make_batch("unbalanced")
     penalty = make_penalty(method, "complementary", lengthscale=lengthscale)
-    assert penalty.measures[0] is penalty.measures[1]
+    assert len(penalty.measures) == 1
     censored, revealed = (
         bc.make_penalty(method, lengthscale=lengthscale)(half, s) for half in z.chunk(2, dim=1)
     )
@@ -60,7 +60,7 @@ def test_a_length_scale_of_ones_own_sees_one_half_at_a_time():
 
     z, s, _ = make_batch("balanced")
     penalty = make_penalty("mmd", "complementary", lengthscale=Mean())
-    assert penalty.measures[0] is not penalty.measures[1]
+    assert len(penalty.measures) == 2
     assert torch.isfinite(penalty(z, s))
 
 

@@ -38,7 +38,7 @@ def learnt(method, mode, **options):
         step(z, s, y)
     for name, control in penalty.named_buffers():
         if name.endswith("k"):
-            control.copy_(torch.linspace(0.2, 0.9, len(control)))
+            control.copy_(torch.linspace(0.2, 0.9, control.numel()).view_as(control))
     return penalty
 
 
@@ -135,7 +135,7 @@ def other_network(measure):
 
 
 def constrained(measure):
-    nn.utils.parametrizations.spectral_norm(measure.critic.layers[0])
+    nn.utils.parametrizations.spectral_norm(measure.critic, "weight_0")
 
 
 @pytest.mark.parametrize(
@@ -173,13 +173,22 @@ def test_labels_of_both_kinds_in_one_network():
     torch.manual_seed(0)
     mlp = LabelledMLP(N_FEATURES, 2, [5, 3, 4], [N_SUBJECTS, N_CLASSES]).double()
     z, _, y = make_batch("unbalanced")
-    cotangent = torch.randn(len(z), N_SUBJECTS, 2, dtype=z.dtype)
-    leaf = z.clone().requires_grad_()
+    other = LabelledMLP(N_FEATURES, 2, [5, 3, 4], [N_SUBJECTS, N_CLASSES]).double()
+    codes = torch.stack([z, z.flip(0)])
+    alone = torch.stack([net(code, None, y[:, None]) for net, code in zip((mlp, other), codes)])
+    mlp.join([other])
+    cotangent = torch.randn(2, len(z), N_SUBJECTS, 2, dtype=z.dtype)
+    leaf = codes.clone().requires_grad_()
     output = mlp(leaf, None, y[:, None])
-    traced, tape = mlp.trace(z, None, y[:, None])
+    torch.testing.assert_close(output, alone, **CLOSE)
+    for i, code in enumerate(codes):
+        torch.testing.assert_close(mlp(code, None, y[:, None], only=i), alone[i], **CLOSE)
+    with torch.no_grad():
+        traced, tape = mlp.trace(codes, None, y[:, None])
     torch.testing.assert_close(traced, output.detach(), **CLOSE)
     wanted = torch.autograd.grad(output, [leaf, *mlp.parameters()], cotangent)
-    found = [mlp.pull_back(cotangent, tape, to="z"), *mlp.pull_back(cotangent, tape, to="parameters")]
+    with torch.no_grad():
+        found = [mlp.pull_back(cotangent, tape, to="z"), *mlp.pull_back(cotangent, tape, to="parameters")]
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, **CLOSE)
 
@@ -211,7 +220,8 @@ class Partly(Penalty):
     """Trains the last layer only."""
 
     def critic_parameters(self):
-        return list(self.measures[0].critic.layers[-1].parameters())
+        critic = self.measures[0].critic
+        return [critic.weight_3, critic.bias_3]
 
 
 def test_only_the_parameters_that_are_to_be_trained_are():
@@ -227,8 +237,9 @@ def test_only_the_parameters_that_are_to_be_trained_are():
 
 def test_a_critic_of_both_halves():
     z, s, y = make_batch("balanced")
-    penalty = make_penalty("adv", "complementary")
-    penalty.measures[1].critic = penalty.measures[0].critic
+    measures = [Adversary(N_FEATURES // 2, N_SUBJECTS).double() for _ in range(2)]
+    measures[1].critic = measures[0].critic
+    penalty = Penalty(measures, "complementary", N_SUBJECTS)
     step = CensoringStep(penalty, critic_lr=1e-2)
     losses = [step(z, s, y)[1][1] for _ in range(30)]
     assert losses[-1] < 0.8 * losses[0]

@@ -56,6 +56,11 @@ class Adversary(Measure):
     waits = False
 
     @property
+    def takes_stacks(self):
+        """Whether several codes can be judged at once; see :class:`~braindecode_censor.measures.base.Measure`."""
+        return self.nuisance == "discrete"
+
+    @property
     def writes_gradients(self):
         """Whether the gradients are written out; see :class:`~braindecode_censor.measures.base.Measure`."""
         return self.nuisance == "discrete" and getattr(self.critic, "is_plain", False)
@@ -78,19 +83,29 @@ class Adversary(Measure):
         n_outputs = n_subjects if self.nuisance == "discrete" else check_size("n_values", n_values)
         self.critic = LabelledMLP(n_features, n_outputs, hidden, labels)
 
+    def join(self, others):
+        """Take over the adversaries of other measures, so that each of a stack of codes has its own.
+
+        Parameters
+        ----------
+        others : sequence of Adversary
+            Of the same sizes.
+        """
+        self.critic.join([other.critic for other in others])
+
     def censor(self, z, batch):
         """Return the bound on the mutual information, in nats.
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or one for each adversary.
         batch : Batch
             Labels.
 
         Returns
         -------
-        value : Tensor of shape ()
+        value : Tensor of shape (...)
             The bound.
         """
         if batch.continuous:
@@ -105,14 +120,14 @@ class Adversary(Measure):
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code, detached.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, detached, or one for each adversary.
         batch : Batch
             Labels.
 
         Returns
         -------
-        loss : Tensor of shape ()
+        loss : Tensor of shape (...)
             Differentiable in the adversary's parameters.
         """
         if batch.continuous:
@@ -126,49 +141,57 @@ class Adversary(Measure):
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or one for each adversary.
         batch : Batch
             Labels.
 
         Returns
         -------
-        value : Tensor of shape ()
+        value : Tensor of shape (...)
             The bound.
-        gradient : Tensor of shape (n, n_features)
+        gradient : Tensor of shape (..., n, n_features)
             In z.
         """
         entropy, rates = self._gain(batch, z.dtype)
-        loss, into_scores, tape = self._trace_loss(z, batch, rates)
-        return entropy - loss, -self.critic.pull_back(into_scores, tape, to="z")
+        loss, into_scores, tape = self._trace_loss(z, batch, "gain", rates)
+        return entropy - loss, self.critic.pull_back(into_scores, tape, to="z").view(z.shape).neg_()
 
     def critic_gradient(self, z, batch):
         """Return :meth:`critic_loss` and its gradients in the adversary's parameters.
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code, detached.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, detached, or one for each adversary.
         batch : Batch
             Labels.
 
         Returns
         -------
-        loss : Tensor of shape ()
+        loss : Tensor of shape (...)
             Averaged cross-entropy.
         gradients : list of Tensor
             In the order of ``parameters()``.
         """
-        loss, into_scores, tape = self._trace_loss(z, batch, self._critic_rates(batch, z.dtype))
+        rates = self._critic_rates(batch, z.dtype)
+        loss, into_scores, tape = self._trace_loss(z, batch, "critic", rates)
         return loss, self.critic.pull_back(into_scores, tape, to="parameters")
 
-    def _trace_loss(self, z, batch, rates):
-        """Weighted sum of cross-entropies, its gradient in the scores (n, n_subjects), and the critic's tape."""
-        scores, tape = self.critic.trace(z, *(() if batch.y is None else (batch.y,)))
+    def _trace_loss(self, z, batch, purpose, rates):
+        """Weighted sum of cross-entropies (...), its gradient in the scores, and the critic's tape."""
+
+        def compute():
+            rate = rates if batch.y is None else rates[batch.y].unsqueeze(1)
+            return rate, -rate * label_rows(batch, z.dtype)[1].T
+
+        key = (type(self), purpose, "trials", z.dtype, self.min_trials, self.reduction)
+        rate, weights = batch.once(key, compute)
+        labels = () if batch.y is None else (batch.y,)
+        scores, tape = self.critic.trace(z if z.ndim == 3 else z[None], *labels)
         log_p = scores.log_softmax(-1)
-        truth = label_rows(batch, z.dtype)[1].T
-        rate = rates if batch.y is None else rates[batch.y].unsqueeze(1)
-        return -(rate * truth * log_p).sum(), (log_p.exp() - truth) * rate, tape
+        loss = (weights * log_p).sum((-2, -1)).view(z.shape[:-2])
+        return loss, log_p.exp_().mul_(rate).add_(weights), tape
 
     def _critic_rates(self, batch, dtype):
         """Weight of each stratum's trials (n_strata,) in the adversary's own loss."""
@@ -185,8 +208,10 @@ class Adversary(Measure):
         return self.critic(z, *labels, frozen=frozen)
 
     def _cross_entropies(self, z, batch, frozen=False):
-        """Cross-entropy of every trial, shape (n,)."""
-        return F.cross_entropy(self._predict(z, batch, frozen), batch.s, reduction="none")
+        """Cross-entropy of every trial, shape (..., n)."""
+        scores = self._predict(z, batch, frozen)
+        s = batch.s.expand(scores.shape[:-1])
+        return F.cross_entropy(scores.flatten(0, -2), s.flatten(), reduction="none").view(s.shape)
 
     def _gain(self, batch, dtype):
         """Entropy of the labels (), and the weight of each stratum's trials (n_strata,), in the penalty."""
@@ -207,7 +232,7 @@ class Adversary(Measure):
     def _squared_errors(self, z, batch, frozen=False):
         """Mean squared error and variance of s per stratum, each (n_strata, p), and which strata count."""
         s = batch.s.reshape(len(batch.s), -1).to(z.dtype)
-        n_values = self.critic.layers[-1].out_features
+        n_values = self.critic.n_outputs
         if s.shape[1] != n_values:
             raise ValueError(
                 f"s has {s.shape[1]} components per trial, but the adversary n_values={n_values}."
@@ -249,7 +274,7 @@ class Adversary(Measure):
         """
         if batch.continuous:
             probe = torch.zeros(len(batch.s), self.n_features, device=batch.s.device)
-            probe = probe.to(self.critic.layers[0].weight.dtype)
+            probe = probe.to(self.critic.weight_0.dtype)
             return self._squared_errors(probe, batch, frozen=True)[2].any()
         return super().usable(batch)
 
@@ -259,8 +284,8 @@ class Adversary(Measure):
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or one for each adversary.
         batch : Batch
             Labels.
 
@@ -272,9 +297,9 @@ class Adversary(Measure):
         if batch.continuous:
             return {}
         named = self._predict(z, batch, frozen=True).argmax(-1)
-        return {"subject_accuracy": (named == batch.s).to(z.dtype).mean()}
+        return {"subject_accuracy": (named == batch.s).to(z.dtype).mean(-1)}
 
 
 def _weighted_sum(loss, rates, y):
-    """Add up the losses of trials (n,), each times the rate of its stratum (n_strata,)."""
-    return loss.sum() * rates[0] if y is None else loss @ rates[y]
+    """Add up the losses of trials (..., n), each times the rate of its stratum (n_strata,)."""
+    return loss.sum(-1) * rates[0] if y is None else loss @ rates[y]

@@ -40,8 +40,8 @@ class Measure(nn.Module):
     diagnoses_gradient = False
     #: Whether the host looks at values that the measure computes. Not looking lets a fleet on a GPU record its steps.
     waits = True
-    #: Whether :meth:`censor` takes a stack of codes (..., n, n_features) and returns the value of each; both halves of
-    #: z are then judged by one call.
+    #: Whether :meth:`censor`, and with a critic :meth:`critic_loss` and :meth:`diagnostics`, take a stack of codes
+    #: (..., n, n_features) and return the value of each; both halves of z are then judged by one call.
     takes_stacks = False
     #: Whether gradients are written out: :meth:`censor_gradient`, :meth:`reveal_gradient`, :meth:`critic_gradient`. A
     #: training step then does without autograd, which for tensors this small takes longer than the computation.
@@ -106,6 +106,35 @@ class Measure(nn.Module):
         """
         return -self.censor(z, batch)
 
+    def censor_and_reveal(self, z, batch):
+        """Return what to minimise to censor the first of two codes and reveal the second, with ``takes_stacks``.
+
+        Parameters
+        ----------
+        z : Tensor of shape (2, n, n_features)
+            Latent codes.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        values : Tensor of shape (2,)
+            :meth:`censor` of the first, :meth:`reveal` of the second.
+        """
+        values = self.censor(z, batch)
+        revealed = -values if type(self).reveal is Measure.reveal else self.reveal(z, batch)
+        return torch.stack([values[0], revealed[1]])
+
+    def join(self, others):
+        """Take over the critics of other measures like this one, so that each of a stack of codes has its own.
+
+        Parameters
+        ----------
+        others : sequence of Measure
+            With a critic each.
+        """
+        raise NotImplementedError
+
     def critic_loss(self, z, batch):
         """Return the loss of the critic's own training; zero without a critic.
 
@@ -163,6 +192,29 @@ class Measure(nn.Module):
             raise NotImplementedError(f"{type(self).__name__} writes reveal, so write reveal_gradient too.")
         value, gradient = self.censor_gradient(z, batch)
         return -value, -gradient
+
+    def censor_and_reveal_gradient(self, z, batch):
+        """Return :meth:`censor_and_reveal` and its gradient in z; likewise.
+
+        Parameters
+        ----------
+        z : Tensor of shape (2, n, n_features)
+            Latent codes.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        values : Tensor of shape (2,)
+            Without graph.
+        gradients : tuple of two Tensor of shape (n, n_features)
+            In each code.
+        """
+        values, gradients = self.censor_gradient(z, batch)
+        if type(self).reveal is not Measure.reveal:
+            revealed, away = self.reveal_gradient(z, batch)
+            return torch.stack([values[0], revealed[1]]), (gradients[0], away[1])
+        return torch.stack([values[0], -values[1]]), (gradients[0], -gradients[1])
 
     def critic_gradient(self, z, batch):
         """Return :meth:`critic_loss` and its gradients in the parameters; likewise.

@@ -69,6 +69,11 @@ class BEGAN(Measure):
     waits = False
 
     @property
+    def takes_stacks(self):
+        """Whether several codes can be judged at once; see :class:`~braindecode_censor.measures.base.Measure`."""
+        return not self.printed
+
+    @property
     def writes_gradients(self):
         """Whether the gradients are written out; see :class:`~braindecode_censor.measures.base.Measure`."""
         return not self.printed and getattr(self.critic, "is_plain", False)
@@ -96,46 +101,59 @@ class BEGAN(Measure):
         labels += [] if n_classes is None or printed else [n_classes]
         bottleneck = max(n_features // 4, 1)
         self.critic = LabelledMLP(n_features, n_features, [hidden, bottleneck, hidden], labels)
-        self.register_buffer("k", torch.zeros(1 if printed else n_subjects))
+        self.register_buffer("k", torch.zeros(1, 1 if printed else n_subjects))
 
-    def _errors(self, z, batch, everyone, frozen):
-        """Error, added over columns, of every trial as its own subject (n,), or as each (n, n_subjects)."""
-        if self.standardise:
-            centre, scale = self._standard(z)
-            z = (z - centre) * scale
+    def join(self, others):
+        """Take over the discriminators of other measures, so that each of a stack of codes has its own.
+
+        Parameters
+        ----------
+        others : sequence of BEGAN
+            Of the same sizes.
+        """
+        self.critic.join([other.critic for other in others])
+        self.k = torch.cat([self.k, *(other.k for other in others)])
+
+    def _standardised(self, z):
+        """The codes as a stack (n_codes, n, n_features), standardised, and the scale of each column."""
+        codes = z if z.ndim == 3 else z[None]
+        if not self.standardise:
+            return codes, torch.ones_like(codes[:, :1, :1])
+        with torch.no_grad():
+            centre = codes.mean(-2, keepdim=True)
+            spread = (
+                (codes - centre).square_().mean(-2, keepdim=True).sqrt_()
+            )  # several times faster than std
+            # a dead column has no scale of its own: left out, lest a tiny divisor give it all the gradient
+            alive = spread > 1e-4 * spread.mean(-1, keepdim=True).clamp_min(1e-6)
+            scale = torch.where(alive, 1 / spread, 0.0)
+        return (codes - centre) * scale, scale
+
+    def _errors(self, codes, batch, everyone, frozen, only=None):
+        """Error, added over columns, of every trial as its own subject (n_codes, n), or as each (.., n_subjects)."""
         if self.printed:
-            error = (self.critic(z, frozen=frozen) - z).abs().sum(-1)
-            return error[:, None].expand(-1, batch.n_subjects) if everyone else error
-        labels = [] if batch.y is None else [batch.y[:, None] if everyone else batch.y]
-        output = self.critic(z, None if everyone else batch.s, *labels, frozen=frozen)
-        return (output - (z[:, None] if everyone else z)).abs().sum(-1)
+            error = (self.critic(codes, frozen=frozen) - codes).abs().sum(-1)
+            return error.unsqueeze(-1).expand(-1, -1, batch.n_subjects) if everyone else error
+        output = self.critic(codes, *self._labels(batch, everyone), frozen=frozen, only=only)
+        return (output - (codes.unsqueeze(2) if everyone else codes)).abs().sum(-1)
 
-    def _trace_errors(self, z, batch, everyone):
-        """Errors, as :meth:`_errors` finds them, and what pulls a gradient in them back to the critic's output."""
-        scale = None
-        if self.standardise:
-            centre, scale = self._standard(z)
-            z = (z - centre) * scale
-        labels = [] if batch.y is None else [batch.y[:, None] if everyone else batch.y]
-        output, tape = self.critic.trace(z, None if everyone else batch.s, *labels)
-        residual = output.sub_(z[:, None] if everyone else z)
-        return residual.abs().sum(-1), residual, (tape, scale)
+    def _trace_errors(self, codes, batch, everyone, only=None):
+        """Errors, as :meth:`_errors` finds them, the residuals, and the critic's tape."""
+        output, tape = self.critic.trace(codes, *self._labels(batch, everyone), only=only)
+        residual = output.sub_(codes.unsqueeze(2) if everyone else codes)
+        return residual.abs().sum(-1), residual, tape
 
-    def _pull_back_to_z(self, weights, residual, traced):
-        """Gradient in z of a weighted sum of errors."""
-        tape, scale = traced
-        g = residual.sign_() * weights.unsqueeze(-1)
-        gradient = self.critic.pull_back(g, tape, to="z") - (g if g.ndim == 2 else g.sum(1))
-        return gradient if scale is None else gradient * scale
+    def _labels(self, batch, everyone):
+        """What the discriminator is told: every subject or the trial's own, and the class if there is one."""
+        subject = None if everyone else batch.s
+        return (subject,) if batch.y is None else (subject, batch.y[:, None] if everyone else batch.y)
 
-    @torch.no_grad()
-    def _standard(self, z):
-        """Mean of each column of z, and the inverse of its standard deviation."""
-        centre = z.mean(0)
-        spread = (z - centre).square().mean(0).sqrt()  # several times faster than std
-        # a dead column has no scale of its own: left out, lest a tiny divisor give it all the gradient
-        alive = spread > 1e-4 * spread.mean().clamp_min(1e-6)
-        return centre, torch.where(alive, 1 / spread, 0.0)
+    def _pull_back(self, weights, codes, batch, everyone, only=None):
+        """Weighted sum of errors (n_codes,), and its gradient in the codes."""
+        error, residual, tape = self._trace_errors(codes, batch, everyone, only)
+        g = residual.sign_().mul_(weights.unsqueeze(-1))
+        gradient = self.critic.pull_back(g, tape, to="z").sub_(g.sum(2) if everyone else g)
+        return (weights * error).flatten(1).sum(1), gradient
 
     def _weights(self, batch, dtype):
         """Weights of the errors (n, n_subjects) in the losses, for all losses are linear in the errors.
@@ -171,63 +189,94 @@ class BEGAN(Measure):
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or one for each discriminator.
         batch : Batch
             Labels.
 
         Returns
         -------
-        value : Tensor of shape ()
+        value : Tensor of shape (...)
             Error of every subject's code under the discriminator told that subject.
         """
-        _, own, _ = self._weights(batch, z.dtype)
-        return own.sum(-1) @ self._errors(z, batch, False, frozen=True)
+        codes, _ = self._standardised(z)
+        return self._censor(codes, batch).view(z.shape[:-2])
+
+    def _censor(self, codes, batch, only=None):
+        _, own, _ = self._weights(batch, codes.dtype)
+        return self._errors(codes, batch, False, frozen=True, only=only) @ own.sum(-1)
 
     def reveal(self, z, batch):
         """Return the loss of an encoder that joins the discriminator.
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or one for each discriminator.
         batch : Batch
             Labels.
 
         Returns
         -------
-        value : Tensor of shape ()
+        value : Tensor of shape (...)
             Error on everybody less the error on the subject.
         """
-        everyone, own, _ = self._weights(batch, z.dtype)
-        weights = everyone - (self.k * own if self.printed else own)
-        return (weights * self._errors(z, batch, True, frozen=True)).sum()
+        codes, _ = self._standardised(z)
+        return self._reveal(codes, batch).view(z.shape[:-2])
+
+    def _reveal(self, codes, batch, only=None):
+        everyone, own, _ = self._weights(batch, codes.dtype)
+        weights = everyone - (self.k.unsqueeze(1) * own if self.printed else own)
+        return (weights * self._errors(codes, batch, True, frozen=True, only=only)).sum((-2, -1))
+
+    def censor_and_reveal(self, z, batch):
+        """Return the losses of an encoder that fools the first discriminator and joins the second.
+
+        Parameters
+        ----------
+        z : Tensor of shape (2, n, n_features)
+            Latent codes.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        values : Tensor of shape (2,)
+            :meth:`censor` of the first, :meth:`reveal` of the second.
+        """
+        codes, _ = self._standardised(z)
+        return torch.cat([self._censor(codes[:1], batch, only=0), self._reveal(codes[1:], batch, only=1)])
 
     def critic_loss(self, z, batch):
         """Return the discriminator's loss and, in training mode, move k.
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code, detached.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, detached, or one for each discriminator.
         batch : Batch
             Labels.
 
         Returns
         -------
-        loss : Tensor of shape ()
+        loss : Tensor of shape (...)
             Differentiable in the discriminator's parameters.
         """
-        everyone, own, control = self._weights(batch, z.dtype)
-        error = self._errors(z, batch, True, frozen=False)
-        loss = ((everyone - self.k * own) * error).sum()
-        self._move_control(control, error.detach())
-        return loss
+        codes, _ = self._standardised(z)
+        error = self._errors(codes, batch, True, frozen=False)
+        loss = (self._critic_weights(batch, z.dtype) * error).sum((-2, -1))
+        self._move_control(batch, error.detach())
+        return loss.view(z.shape[:-2])
 
-    def _move_control(self, control, error):
+    def _critic_weights(self, batch, dtype):
+        """Weights of the errors in the discriminator's loss, (n_codes, n, n_subjects)."""
+        everyone, own, _ = self._weights(batch, dtype)
+        return everyone - self.k.unsqueeze(1) * own
+
+    def _move_control(self, batch, error):
         if self.training:
-            step = control * error
-            step = step.sum() if self.printed else step.sum(0)
+            step = self._weights(batch, error.dtype)[2] * error
+            step = step.sum((-2, -1)).unsqueeze(-1) if self.printed else step.sum(-2)
             self.k.copy_((self.k + self.beta * step).clamp(0, 1))
 
     def censor_gradient(self, z, batch):
@@ -235,68 +284,92 @@ class BEGAN(Measure):
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or one for each discriminator.
         batch : Batch
             Labels.
 
         Returns
         -------
-        value : Tensor of shape ()
+        value : Tensor of shape (...)
             The encoder's loss.
-        gradient : Tensor of shape (n, n_features)
+        gradient : Tensor of shape (..., n, n_features)
             In z.
         """
-        weights = self._weights(batch, z.dtype)[1].sum(-1)
-        error, *traced = self._trace_errors(z, batch, everyone=False)
-        return weights @ error, self._pull_back_to_z(weights, *traced)
+        codes, scale = self._standardised(z)
+        _, own, _ = self._weights(batch, z.dtype)
+        value, gradient = self._pull_back(own.sum(-1), codes, batch, False)
+        return value.view(z.shape[:-2]), (gradient * scale).view(z.shape)
 
     def reveal_gradient(self, z, batch):
         """Return :meth:`reveal` and its gradient in z.
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or one for each discriminator.
         batch : Batch
             Labels.
 
         Returns
         -------
-        value : Tensor of shape ()
+        value : Tensor of shape (...)
             Error on everybody less the error on the subject.
-        gradient : Tensor of shape (n, n_features)
+        gradient : Tensor of shape (..., n, n_features)
             In z.
         """
+        codes, scale = self._standardised(z)
         everyone, own, _ = self._weights(batch, z.dtype)
-        weights = everyone - own
-        error, *traced = self._trace_errors(z, batch, everyone=True)
-        return (weights * error).sum(), self._pull_back_to_z(weights, *traced)
+        value, gradient = self._pull_back(everyone - own, codes, batch, True)
+        return value.view(z.shape[:-2]), (gradient * scale).view(z.shape)
+
+    def censor_and_reveal_gradient(self, z, batch):
+        """Return :meth:`censor_and_reveal` and its gradient in z.
+
+        Parameters
+        ----------
+        z : Tensor of shape (2, n, n_features)
+            Latent codes.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        values : Tensor of shape (2,)
+            Losses of the encoder.
+        gradients : tuple of two Tensor of shape (n, n_features)
+            In each code.
+        """
+        codes, scale = self._standardised(z)
+        everyone, own, _ = self._weights(batch, z.dtype)
+        censored, fool = self._pull_back(own.sum(-1), codes[:1], batch, False, only=0)
+        revealed, join = self._pull_back(everyone - own, codes[1:], batch, True, only=1)
+        return torch.cat([censored, revealed]), (fool[0] * scale[0], join[0] * scale[1])
 
     def critic_gradient(self, z, batch):
         """Return :meth:`critic_loss`, moving k as it does, and its gradients in the discriminator's parameters.
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code, detached.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, detached, or one for each discriminator.
         batch : Batch
             Labels.
 
         Returns
         -------
-        loss : Tensor of shape ()
+        loss : Tensor of shape (...)
             The discriminator's loss.
         gradients : list of Tensor
             In the order of ``parameters()``.
         """
-        everyone, own, control = self._weights(batch, z.dtype)
-        weights = everyone - self.k * own
-        error, residual, (tape, _) = self._trace_errors(z, batch, everyone=True)
-        loss = (weights * error).sum()
-        self._move_control(control, error)
-        g = residual.sign_() * weights.unsqueeze(-1)
-        return loss, self.critic.pull_back(g, tape, to="parameters")
+        codes, _ = self._standardised(z)
+        error, residual, tape = self._trace_errors(codes, batch, everyone=True)
+        weights = self._critic_weights(batch, z.dtype)
+        loss = (weights * error).sum((-2, -1))
+        self._move_control(batch, error)
+        g = residual.sign_().mul_(weights.unsqueeze(-1))
+        return loss.view(z.shape[:-2]), self.critic.pull_back(g, tape, to="parameters")
 
     @torch.no_grad()
     def diagnostics(self, z, batch):
@@ -304,8 +377,8 @@ class BEGAN(Measure):
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or one for each discriminator.
         batch : Batch
             Labels.
 
@@ -314,6 +387,8 @@ class BEGAN(Measure):
         numbers : dict
             ``divergence``, the mean of own error less error on everybody, and ``k``, the mean control.
         """
+        codes, _ = self._standardised(z)
         everyone, own, _ = self._weights(batch, z.dtype)
-        error = self._errors(z, batch, True, frozen=True)
-        return {"divergence": ((own - everyone) * error).sum(), "k": self.k.mean()}
+        error = self._errors(codes, batch, True, frozen=True)
+        found = {"divergence": ((own - everyone) * error).sum((-2, -1)), "k": self.k.mean(-1)}
+        return {name: value.view(z.shape[:-2]) for name, value in found.items()}
