@@ -251,7 +251,7 @@ class Censor(Callback):
             self.step_ = self._build(code)
         pushes = self.weight_ != 0 and z.requires_grad
         gradient, numbers = self.step_(code, self.s_, self.y_, needs_gradient=pushes)
-        self.monitor_.add(numbers, code, self.s_, self.y_, gradient)
+        self.monitor_.add(numbers, code, self.s_, self.y_, gradient, self.step_.labels)
         if pushes:
             _push(z, gradient.reshape(z.shape).to(z.dtype), self.weight_)
 

@@ -61,6 +61,8 @@ class CensoringStep:
     ----------
     noise : Tensor or None
         The random draws of the last call.
+    labels : tuple
+        The labels of the last call as the penalty takes them.
     """
 
     def __init__(self, penalty, critic_lr=1e-3, critic_steps=1, random_state=0):
@@ -72,7 +74,7 @@ class CensoringStep:
         self._writes_gradients = self._takes_batches and penalty.writes_gradients()
         self.critic_steps = critic_steps
         self.generator = torch.Generator().manual_seed(random_state)
-        self.noise, self._batch = None, (None, None)
+        self.noise, self.labels, self._batch = None, None, (None, None)
         parameters = penalty.critic_parameters()
         self.optimizer = VectorAdam(parameters, critic_lr) if parameters else None
 
@@ -95,11 +97,17 @@ class CensoringStep:
         numbers : tuple of two Tensor of shape ()
             The penalty and the critic's loss.
         """
-        labels = (self._batch_of(z, s, y),) if self._takes_batches else (s, y)
+        self.labels = (self._batch_of(z, s, y),) if self._takes_batches else (s, y)
+        if not torch.is_autocast_enabled(z.device.type):
+            return self._take(z, needs_gradient)
         with torch.autocast(z.device.type, enabled=False):  # half precision is too coarse here
-            critic_loss = self._train_critic(z, labels)
-            self.noise = self.penalty.draw_noise(self.generator)
-            value, gradient = self._penalise(z, labels, needs_gradient)
+            return self._take(z, needs_gradient)
+
+    def _take(self, z, needs_gradient):
+        codes = self.penalty.split(z) if self._writes_gradients else None
+        critic_loss = self._train_critic(z, codes)
+        self.noise = self.penalty.draw_noise(self.generator)
+        value, gradient = self._penalise(z, codes, needs_gradient)
         return gradient, (value, critic_loss)
 
     def _batch_of(self, z, s, y):
@@ -116,25 +124,26 @@ class CensoringStep:
             self._batch = known, z.shape
         return known
 
-    def _penalise(self, z, labels, needs_gradient):
+    def _penalise(self, z, codes, needs_gradient):
         """The penalty, and its gradient in z."""
+        labels = self.labels
         if not needs_gradient:
             with torch.no_grad():
                 return self.penalty(z, *labels, noise=self.noise), None
         if self._writes_gradients and len(z) > 1:
             batch = labels[0] if self.noise is None else self.penalty.make_batch(z, *labels, noise=self.noise)
-            return self.penalty.written_gradient(z, batch)
+            return self.penalty.written_gradient(codes, batch)
         return gradient_by_autograd(self.penalty, z, *labels, noise=self.noise)
 
-    def _train_critic(self, z, labels):
+    def _train_critic(self, z, codes):
         if self.optimizer is None or len(z) < 2:
             return z.new_full((), math.nan)
         for _ in range(self.critic_steps):
             if self._writes_gradients:
-                loss, gradients = self.penalty.written_critic_gradient(z, *labels)
+                loss, gradients = self.penalty.written_critic_gradient(codes, *self.labels)
             else:
                 parameters = self.optimizer.parameters
-                loss, gradients = critic_gradient_by_autograd(self.penalty, parameters, z, *labels)
+                loss, gradients = critic_gradient_by_autograd(self.penalty, parameters, z, *self.labels)
             self.optimizer.step(gradients)
         return loss
 
@@ -150,9 +159,10 @@ class EpochMonitor:
     """Sums over the batches of an epoch, read from the device once at its end."""
 
     def __init__(self):
-        self.numbers, self.seen, self.n_seen, self.gradient = [], [], 0, None
+        self.numbers, self.seen, self.n_seen = [], [], 0
+        self.labels = self.gradient = None  # of the first batch
 
-    def add(self, numbers, z, s, y, gradient=None):
+    def add(self, numbers, z, s, y, gradient=None, labels=None):
         """Take in a batch.
 
         Parameters
@@ -165,10 +175,12 @@ class EpochMonitor:
             Subject labels and task labels.
         gradient : Tensor of shape (n, n_features), optional
             Of the penalty, in z.
+        labels : tuple, optional
+            `s` and `y` as the penalty takes them.
         """
         self.numbers.append(numbers)
         if not self.seen:
-            self.gradient = gradient
+            self.gradient, self.labels = gradient, labels or (s, y)
         if self.n_seen < _MONITORED:
             self.seen.append((z, s, y))
             self.n_seen += len(z)
@@ -195,12 +207,16 @@ class EpochMonitor:
             numbers["critic_loss"] = critic_loss
         # To count trials takes many; what depends on the size of a sample is to be seen at a batch's.
         many = getattr(penalty, "counts_trials", getattr(penalty, "has_critic", True))
-        z, s, y = (torch.cat(parts) for parts in zip(*(self.seen if many else self.seen[:1])))
+        if many:
+            z, s, y = (torch.cat(parts) for parts in zip(*self.seen))
+            labels = s, y
+        else:
+            (z, s, _), labels = self.seen[0], self.labels
         # Of any but our own penalties nobody knows what their gradient is the gradient of.
         own = isinstance(penalty, Penalty) and type(penalty).diagnostics is Penalty.diagnostics
         knows = not many and own and penalty.writes_gradients()
         with torch.no_grad():
-            found = penalty.diagnostics(z, s, y, **({"gradient": self.gradient} if knows else {}))
+            found = penalty.diagnostics(z, *labels, **({"gradient": self.gradient} if knows else {}))
         numbers |= {name.removeprefix("subject_"): value.item() for name, value in found.items()}
         if "accuracy" in numbers:
             numbers["chance"] = (torch.bincount(s).max() / len(s)).item()

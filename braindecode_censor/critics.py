@@ -77,8 +77,7 @@ class LabelledMLP(nn.Module):
         tensors = [tensor.detach() for tensor in tensors] if frozen else tensors
         # ELU, because a narrow bottleneck of rectifiers dies; in place, because its gradient then follows from its
         # result, without a second exponential
-        activate = F.elu_ if torch.is_grad_enabled() else _elu
-        output, _ = self._run(tensors, z if z.ndim == 3 else z[None], labels, activate)
+        output, _ = self._run(tensors, z if z.ndim == 3 else z[None], labels, F.elu_)
         return output if z.ndim == 3 else output[0]
 
     def _run(self, tensors, codes, labels, activate):
@@ -151,7 +150,8 @@ class LabelledMLP(nn.Module):
         for weight, h in zip(reversed(weights), reversed(hidden)):
             if to == "parameters":
                 found = [torch.bmm(g.mT, h), g.sum(1, keepdim=True), *found]
-            g = _elu_backward(torch.bmm(g, weight), 1, 1, 1, True, h)
+            g = torch.bmm(g, weight)
+            g = _elu_backward(g, 1, 1, 1, True, h, grad_input=g)
         into_first = g if len(shape) == 2 else g.view(*shape, -1).sum(2)
         if to == "z":
             return torch.bmm(into_first, weights[0])
@@ -170,15 +170,15 @@ def _pick(tensors, only):
 
 
 def _elu(h):
-    """ELU in passes: torch's own takes its time over each number."""
-    return torch.maximum(h, h.clamp_max(0).exp_().sub_(_ONE))
+    """ELU in place and in passes: torch's own takes its time over each number."""
+    return torch.maximum(h, h.clamp_max(0).exp_().sub_(_ONE), out=h)
 
 
 _ONE = torch.ones((), dtype=torch.float32)  # a Python number would be made a tensor each time
 
 
 # of ELU from its result: gradient, alpha, scale, scale of the input, "result", result
-_elu_backward = torch.ops.aten.elu_backward.default
+_elu_backward = torch.ops.aten.elu_backward.grad_input
 
 
 class VectorAdam:

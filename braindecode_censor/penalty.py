@@ -117,19 +117,35 @@ class Penalty(nn.Module):
         if len(z) < 2 or not self.writes_gradients():
             return gradient_by_autograd(self, z, s, y, noise=noise)
         batch = self._with_noise(self.make_batch(z, s, y, noise), z)
-        value, gradient = self.written_gradient(_at_least_single(z.detach()), batch)
+        value, gradient = self.written_gradient(self.split(_at_least_single(z.detach())), batch)
         return value, gradient.to(z.dtype)
 
-    @torch.no_grad()
-    def written_gradient(self, z, batch):
-        """Return what :meth:`gradient` does, where :meth:`writes_gradients` is known to hold.
+    def split(self, z):
+        """Return z as the mode sees it.
 
         Parameters
         ----------
         z : Tensor of shape (n, n_features)
-            Latent code of two trials or more, in single or double precision.
+            Latent code.
+
+        Returns
+        -------
+        codes : Tensor of shape (n, n_features), or (2, n, n_features / 2)
+            The code itself, or its halves.
+        """
+        mode = MODES[self.mode]
+        return torch.stack([z[:, term.columns] for term in mode.terms(z.shape[1])]) if mode.halves else z
+
+    @torch.no_grad()
+    def written_gradient(self, codes, batch):
+        """Return what :meth:`gradient` does, where :meth:`writes_gradients` is known to hold.
+
+        Parameters
+        ----------
+        codes : Tensor
+            From :meth:`split`, of two trials or more, in single or double precision.
         batch : Batch
-            From :meth:`make_batch` for a code of this shape, with the noise if there is any.
+            From :meth:`make_batch` for this code, with the noise if there is any.
 
         Returns
         -------
@@ -138,13 +154,19 @@ class Penalty(nn.Module):
         gradient : Tensor of shape (n, n_features)
             In z.
         """
-        if not MODES[self.mode].halves:
-            value, gradient = self.measures[0].censor_gradient(z, batch)
+        first = self.measures[0]
+        if codes.ndim == 2:
+            value, gradient = first.censor_gradient(codes, batch)
+        elif len(self.measures) == 1:
+            value, gradient = first.censor_and_reveal_gradient(codes, batch, self.reveal)
         else:
-            values, gradients = self._evaluate_with_gradient(z, batch)
-            value, gradient = values[0] + values[1], torch.cat(gradients, 1)
-        if not self._has_looked or not (self._has_warned or z.is_cuda or value.item()):
-            self._look(value, z, batch)
+            value, censored = first.censor_gradient(codes[0], batch)
+            other, revealed = self.measures[1].reveal_gradient(codes[1], batch)
+            value, gradient = value + self.reveal * other, torch.stack([censored, self.reveal * revealed])
+        if codes.ndim == 3:
+            gradient = torch.cat(gradient.unbind(), 1)
+        if not self._has_looked or not (self._has_warned or codes.is_cuda or value.item()):
+            self._look(value, gradient, batch)
         return value, gradient
 
     def critic_loss(self, z, s, y=None):
@@ -166,7 +188,7 @@ class Penalty(nn.Module):
         """
         batch = self.make_batch(z, s, y)
         if self._judges_halves_at_once() and len(z) > 1:
-            return self.measures[0].critic_loss(self._halves(_at_least_single(z)), batch).sum()
+            return self.measures[0].critic_loss(self.split(_at_least_single(z)), batch).sum()
         return self._fold(lambda measure, direction: measure.critic_loss, z, batch)
 
     def critic_gradient(self, z, s, y=None):
@@ -190,18 +212,19 @@ class Penalty(nn.Module):
         """
         if len(z) < 2 or not self.writes_gradients():
             return critic_gradient_by_autograd(self, self.critic_parameters(), z, s, y)
-        return self.written_critic_gradient(_at_least_single(z.detach()), self.make_batch(z, s, y))
+        codes = self.split(_at_least_single(z.detach()))
+        return self.written_critic_gradient(codes, self.make_batch(z, s, y))
 
     @torch.no_grad()
-    def written_critic_gradient(self, z, batch):
+    def written_critic_gradient(self, codes, batch):
         """Return what :meth:`critic_gradient` does, where :meth:`writes_gradients` is known to hold.
 
         Parameters
         ----------
-        z : Tensor of shape (n, n_features)
-            Latent code of two trials or more, in single or double precision.
+        codes : Tensor
+            From :meth:`split`, of two trials or more, in single or double precision.
         batch : Batch
-            From :meth:`make_batch` for a code of this shape.
+            From :meth:`make_batch` for this code.
 
         Returns
         -------
@@ -210,12 +233,10 @@ class Penalty(nn.Module):
         gradients : list of Tensor
             In each of :meth:`critic_parameters`.
         """
-        if not MODES[self.mode].halves:
-            return self.measures[0].critic_gradient(z, batch)
-        if self._judges_halves_at_once():
-            losses, gradients = self.measures[0].critic_gradient(self._halves(z), batch)
-            return losses.sum(), gradients
-        found = [measure.critic_gradient(part, batch) for measure, _, part in self._parts(z)]
+        if len(self.measures) == 1:
+            losses, gradients = self.measures[0].critic_gradient(codes, batch)
+            return losses.sum() if losses.ndim else losses, gradients
+        found = [measure.critic_gradient(code, batch) for measure, code in zip(self.measures, codes)]
         return sum(loss for loss, _ in found), [g for _, gradients in found for g in gradients]
 
     def writes_gradients(self):
@@ -281,7 +302,7 @@ class Penalty(nn.Module):
         """
         z, batch = _at_least_single(z), self.make_batch(z, s, y)
         if self._judges_halves_at_once() and self.has_critic:
-            both = self.measures[0].diagnostics(self._halves(z), batch)
+            both = self.measures[0].diagnostics(self.split(z), batch)
             return {
                 name + suffix: value[i]
                 for i, suffix in enumerate(("", "_reveal"))
@@ -327,33 +348,14 @@ class Penalty(nn.Module):
         """Each measure with its direction and its columns of z."""
         return [(measure, term.direction, z[:, term.columns]) for measure, term in self._terms(z)]
 
-    def _halves(self, z):
-        """Both halves of z, as a stack (2, n, n_features / 2)."""
-        return torch.stack([z[:, term.columns] for term in MODES[self.mode].terms(z.shape[1])])
-
     def _judges_halves_at_once(self):
         return MODES[self.mode].halves and len(self.measures) == 1
 
     def _evaluate(self, z, batch):
         """Add up what is censored and, times its weight, what is revealed."""
         if self._judges_halves_at_once() and len(z) > 1:
-            censored, revealed = self.measures[0].censor_and_reveal(self._halves(_at_least_single(z)), batch)
-            return censored + self.reveal * revealed
+            return self.measures[0].censor_and_reveal(self.split(_at_least_single(z)), batch, self.reveal)
         return self._fold(lambda measure, direction: getattr(measure, direction), z, batch, self.reveal)
-
-    def _evaluate_with_gradient(self, z, batch):
-        """Values and gradients of both terms, those of the one that reveals times its weight."""
-        if self._judges_halves_at_once():
-            values, gradients = self.measures[0].censor_and_reveal_gradient(self._halves(z), batch)
-        else:
-            found = [
-                getattr(measure, f"{direction}_gradient")(part, batch)
-                for measure, direction, part in self._parts(z)
-            ]
-            values, gradients = zip(*found)
-        if self.reveal == 1:
-            return values, gradients
-        return (values[0], self.reveal * values[1]), (gradients[0], self.reveal * gradients[1])
 
     def _fold(self, method, z, batch, reveal=1.0):
         """Add up a method of the measures over the mode's terms, those that reveal with a weight."""

@@ -106,7 +106,7 @@ class Measure(nn.Module):
         """
         return -self.censor(z, batch)
 
-    def censor_and_reveal(self, z, batch):
+    def censor_and_reveal(self, z, batch, weight):
         """Return what to minimise to censor the first of two codes and reveal the second, with ``takes_stacks``.
 
         Parameters
@@ -115,15 +115,18 @@ class Measure(nn.Module):
             Latent codes.
         batch : Batch
             Labels.
+        weight : float
+            Of what is revealed.
 
         Returns
         -------
-        values : Tensor of shape (2,)
-            :meth:`censor` of the first, :meth:`reveal` of the second.
+        value : Tensor of shape ()
+            :meth:`censor` of the first and, times the weight, :meth:`reveal` of the second.
         """
         values = self.censor(z, batch)
-        revealed = -values if type(self).reveal is Measure.reveal else self.reveal(z, batch)
-        return torch.stack([values[0], revealed[1]])
+        if type(self).reveal is Measure.reveal:
+            return values[0] - weight * values[1]
+        return values[0] + weight * self.reveal(z, batch)[1]
 
     def join(self, others):
         """Take over the critics of other measures like this one, so that each of a stack of codes has its own.
@@ -193,7 +196,7 @@ class Measure(nn.Module):
         value, gradient = self.censor_gradient(z, batch)
         return -value, -gradient
 
-    def censor_and_reveal_gradient(self, z, batch):
+    def censor_and_reveal_gradient(self, z, batch, weight):
         """Return :meth:`censor_and_reveal` and its gradient in z; likewise.
 
         Parameters
@@ -202,19 +205,21 @@ class Measure(nn.Module):
             Latent codes.
         batch : Batch
             Labels.
+        weight : float
+            Of what is revealed.
 
         Returns
         -------
-        values : Tensor of shape (2,)
+        value : Tensor of shape ()
             Without graph.
-        gradients : tuple of two Tensor of shape (n, n_features)
-            In each code.
+        gradient : Tensor of shape (2, n, n_features)
+            In the codes.
         """
         values, gradients = self.censor_gradient(z, batch)
-        if type(self).reveal is not Measure.reveal:
-            revealed, away = self.reveal_gradient(z, batch)
-            return torch.stack([values[0], revealed[1]]), (gradients[0], away[1])
-        return torch.stack([values[0], -values[1]]), (gradients[0], -gradients[1])
+        if type(self).reveal is Measure.reveal:
+            return values[0] - weight * values[1], torch.stack([gradients[0], -weight * gradients[1]])
+        revealed, others = self.reveal_gradient(z, batch)
+        return values[0] + weight * revealed[1], torch.stack([gradients[0], weight * others[1]])
 
     def critic_gradient(self, z, batch):
         """Return :meth:`critic_loss` and its gradients in the parameters; likewise.

@@ -2,7 +2,7 @@
 
 import torch
 
-from braindecode_censor._check import check_positive, check_size
+from braindecode_censor._check import check_positive, check_size, is_traced
 from braindecode_censor.critics import LabelledMLP
 from braindecode_censor.measures.base import Measure
 from braindecode_censor.weights import cell_counts, cell_rows
@@ -229,8 +229,8 @@ class BEGAN(Measure):
         weights = everyone - (self.k.unsqueeze(1) * own if self.printed else own)
         return (weights * self._errors(codes, batch, True, frozen=True, only=only)).sum((-2, -1))
 
-    def censor_and_reveal(self, z, batch):
-        """Return the losses of an encoder that fools the first discriminator and joins the second.
+    def censor_and_reveal(self, z, batch, weight):
+        """Return the loss of an encoder that fools the first discriminator and joins the second.
 
         Parameters
         ----------
@@ -238,14 +238,16 @@ class BEGAN(Measure):
             Latent codes.
         batch : Batch
             Labels.
+        weight : float
+            Of what is revealed.
 
         Returns
         -------
-        values : Tensor of shape (2,)
-            :meth:`censor` of the first, :meth:`reveal` of the second.
+        value : Tensor of shape ()
+            :meth:`censor` of the first and, times the weight, :meth:`reveal` of the second.
         """
         codes, _ = self._standardised(z)
-        return torch.cat([self._censor(codes[:1], batch, only=0), self._reveal(codes[1:], batch, only=1)])
+        return (self._censor(codes[:1], batch, only=0) + weight * self._reveal(codes[1:], batch, only=1))[0]
 
     def critic_loss(self, z, batch):
         """Return the discriminator's loss and, in training mode, move k.
@@ -323,7 +325,7 @@ class BEGAN(Measure):
         value, gradient = self._pull_back(everyone - own, codes, batch, True)
         return value.view(z.shape[:-2]), (gradient * scale).view(z.shape)
 
-    def censor_and_reveal_gradient(self, z, batch):
+    def censor_and_reveal_gradient(self, z, batch, weight):
         """Return :meth:`censor_and_reveal` and its gradient in z.
 
         Parameters
@@ -332,19 +334,21 @@ class BEGAN(Measure):
             Latent codes.
         batch : Batch
             Labels.
+        weight : float
+            Of what is revealed.
 
         Returns
         -------
-        values : Tensor of shape (2,)
-            Losses of the encoder.
-        gradients : tuple of two Tensor of shape (n, n_features)
-            In each code.
+        value : Tensor of shape ()
+            The encoder's loss.
+        gradient : Tensor of shape (2, n, n_features)
+            In the codes.
         """
         codes, scale = self._standardised(z)
         everyone, own, _ = self._weights(batch, z.dtype)
         censored, fool = self._pull_back(own.sum(-1), codes[:1], batch, False, only=0)
-        revealed, join = self._pull_back(everyone - own, codes[1:], batch, True, only=1)
-        return torch.cat([censored, revealed]), (fool[0] * scale[0], join[0] * scale[1])
+        revealed, join = self._pull_back(weight * (everyone - own), codes[1:], batch, True, only=1)
+        return (censored + revealed)[0], torch.cat([fool, join]).mul_(scale)
 
     def critic_gradient(self, z, batch):
         """Return :meth:`critic_loss`, moving k as it does, and its gradients in the discriminator's parameters.
@@ -364,12 +368,19 @@ class BEGAN(Measure):
             In the order of ``parameters()``.
         """
         codes, _ = self._standardised(z)
-        error, residual, tape = self._trace_errors(codes, batch, everyone=True)
         weights = self._critic_weights(batch, z.dtype)
-        loss = (weights * error).sum((-2, -1))
+        # Everybody as everybody is a lot of numbers: one code at a time, they stay in the processor's cache.
+        parts = [self._critic_gradient(weights, codes, batch, only=i) for i in range(len(codes))]
+        errors, gradients = zip(*parts)
+        error = torch.cat(errors)
         self._move_control(batch, error)
-        g = residual.sign_().mul_(weights.unsqueeze(-1))
-        return loss.view(z.shape[:-2]), self.critic.pull_back(g, tape, to="parameters")
+        return (weights * error).sum((-2, -1)).view(z.shape[:-2]), [torch.cat(own) for own in zip(*gradients)]
+
+    def _critic_gradient(self, weights, codes, batch, only):
+        """Errors of one code, and the gradients in its discriminator's parameters."""
+        error, residual, tape = self._trace_errors(codes[only : only + 1], batch, True, only)
+        g = residual.sign_().mul_(weights[only, ..., None])
+        return error, self.critic.pull_back(g, tape, to="parameters")
 
     @torch.no_grad()
     def diagnostics(self, z, batch):
@@ -389,6 +400,11 @@ class BEGAN(Measure):
         """
         codes, _ = self._standardised(z)
         everyone, own, _ = self._weights(batch, z.dtype)
-        error = self._errors(codes, batch, True, frozen=True)
+        if self.writes_gradients and not is_traced(z):
+            error = torch.cat(
+                [self._trace_errors(code[None], batch, True, i)[0] for i, code in enumerate(codes)]
+            )
+        else:
+            error = self._errors(codes, batch, True, frozen=True)
         found = {"divergence": ((own - everyone) * error).sum((-2, -1)), "k": self.k.mean(-1)}
         return {name: value.view(z.shape[:-2]) for name, value in found.items()}
