@@ -104,10 +104,11 @@ class CensoringStep:
             return self._take(z, needs_gradient)
 
     def _take(self, z, needs_gradient):
-        codes = self.penalty.split(z) if self._writes_gradients else None
-        critic_loss = self._train_critic(z, codes)
-        self.noise = self.penalty.draw_noise(self.generator)
-        value, gradient = self._penalise(z, codes, needs_gradient)
+        with torch.no_grad():  # what asks autograd turns it on
+            codes = self.penalty.split(z) if self._writes_gradients else None
+            critic_loss = self._train_critic(z, codes)
+            self.noise = self.penalty.draw_noise(self.generator)
+            value, gradient = self._penalise(z, codes, needs_gradient)
         return gradient, (value, critic_loss)
 
     def _batch_of(self, z, s, y):
@@ -128,8 +129,7 @@ class CensoringStep:
         """The penalty, and its gradient in z."""
         labels = self.labels
         if not needs_gradient:
-            with torch.no_grad():
-                return self.penalty(z, *labels, noise=self.noise), None
+            return self.penalty(z, *labels, noise=self.noise), None
         if self._writes_gradients and len(z) > 1:
             batch = labels[0] if self.noise is None else self.penalty.make_batch(z, *labels, noise=self.noise)
             return self.penalty.written_gradient(codes, batch)

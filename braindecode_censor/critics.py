@@ -60,9 +60,9 @@ class LabelledMLP(nn.Module):
         ----------
         z : Tensor of shape (n, n_features), or (n_codes, n, n_features)
             Latent code, or one for each network.
-        *labels : Tensor of shape (n,), or None
-            One per label of the constructor. None evaluates every value of that label and adds an axis of
-            the label's length before the last axis.
+        *labels : Tensor of shape (n,) or (n_labels, n), or None
+            One per label of the constructor, as integers or as indicator rows. None evaluates every value of that
+            label and adds an axis of the label's length before the last axis.
         frozen : bool
             Treat the parameters as constants, so that the encoder's gradient never trains the critic.
         only : int, optional
@@ -83,16 +83,23 @@ class LabelledMLP(nn.Module):
     def _run(self, tensors, codes, labels, activate):
         """Output (n_codes, n, [n_labels,] n_outputs), and the values of the hidden layers (n_codes, rows, width)."""
         layers, offsets = tensors[: self.n_tensors], tensors[self.n_tensors :]
-        h = torch.baddbmm(layers[1], codes, layers[0].mT)
+        weight, bias = layers[:2]
+        every = None
         for offset, label in zip(offsets, labels):
-            h = h.unsqueeze(-2) + offset.unsqueeze(1) if label is None else h + offset[:, label]
-        shape, hidden = h.shape, []
-        h = h.flatten(1, -2)
+            if label is None:
+                every = offset
+            else:  # rows, for indexing would add up gradients in any order on a GPU
+                rows = _as_rows(label, offset).mT.expand(len(offset), -1, -1)
+                bias = torch.baddbmm(bias, rows, offset)
+        h = torch.baddbmm(bias, codes, weight.mT)
+        if every is not None:
+            h = (h.unsqueeze(2) + every.unsqueeze(1)).flatten(1, 2)
+        hidden = []
         for weight, bias in zip(layers[2::2], layers[3::2]):
             h = activate(h)
             hidden.append(h)
             h = torch.baddbmm(bias, h, weight.mT)
-        return h.view(*shape[:-1], -1), hidden
+        return (h if every is None else h.unflatten(1, (-1, every.shape[1]))), hidden
 
     @property
     def is_plain(self):
@@ -111,7 +118,7 @@ class LabelledMLP(nn.Module):
         ----------
         codes : Tensor of shape (n_codes, n, n_features)
             A latent code for each network.
-        *labels : Tensor of shape (n,), or None
+        *labels : Tensor of shape (n,) or (n_labels, n), or None
             See :meth:`forward`.
         only : int, optional
             See :meth:`forward`.
@@ -158,11 +165,13 @@ class LabelledMLP(nn.Module):
         offsets = tensors[self.n_tensors :]
         found = [torch.bmm(into_first.mT, codes), into_first.sum(1, keepdim=True), *found]
         for offset, label in zip(offsets, labels):
-            if label is None:
-                found.append(g.view(*shape, -1).sum(1))
-            else:  # indexing would add in any order on a GPU
-                found.append(one_hot_rows(label.flatten(), offset.shape[1], g.dtype) @ into_first)
+            found.append(g.view(*shape, -1).sum(1) if label is None else _as_rows(label, offset) @ into_first)
         return found
+
+
+def _as_rows(label, offset):
+    """Indicator rows (n_labels, n) of a label."""
+    return label if label.is_floating_point() else one_hot_rows(label, offset.shape[1], offset.dtype)
 
 
 def _pick(tensors, only):
@@ -229,7 +238,7 @@ class VectorAdam:
             Of a loss, in each parameter.
         """
         self._follow()
-        gradient = torch.cat([g.reshape(-1) for g in gradients])
+        gradient = torch._utils._flatten_dense_tensors(gradients)
         self.count.add_(1)
         state = [self.vector], [gradient], [self.first], [self.second], [], [self.count]
         (beta1, beta2), eps = self.defaults["betas"], self.defaults["eps"]

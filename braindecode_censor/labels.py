@@ -143,13 +143,15 @@ class _Labelled(Dataset):
     """The items of a dataset with one more each: the label. Takes single positions and lists of them."""
 
     def __init__(self, dataset, codes):
-        self.dataset, self.codes = dataset, codes
+        self.dataset, self.codes, self.array = dataset, codes, codes.numpy()
 
     def __len__(self):
         return len(self.dataset)
 
     def __getitem__(self, position):
-        return (*self.dataset[position], self.codes[position])
+        # indexing a tensor with a list takes several times as long
+        codes = torch.from_numpy(self.array[position]) if isinstance(position, list) else self.codes[position]
+        return (*self.dataset[position], codes)
 
 
 class _TappedLoader:

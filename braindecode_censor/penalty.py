@@ -117,7 +117,8 @@ class Penalty(nn.Module):
         if len(z) < 2 or not self.writes_gradients():
             return gradient_by_autograd(self, z, s, y, noise=noise)
         batch = self._with_noise(self.make_batch(z, s, y, noise), z)
-        value, gradient = self.written_gradient(self.split(_at_least_single(z.detach())), batch)
+        with torch.no_grad():
+            value, gradient = self.written_gradient(self.split(_at_least_single(z)), batch)
         return value, gradient.to(z.dtype)
 
     def split(self, z):
@@ -136,9 +137,8 @@ class Penalty(nn.Module):
         mode = MODES[self.mode]
         return torch.stack([z[:, term.columns] for term in mode.terms(z.shape[1])]) if mode.halves else z
 
-    @torch.no_grad()
     def written_gradient(self, codes, batch):
-        """Return what :meth:`gradient` does, where :meth:`writes_gradients` is known to hold.
+        """Return what :meth:`gradient` does, where :meth:`writes_gradients` is known to hold and autograd is off.
 
         Parameters
         ----------
@@ -154,14 +154,14 @@ class Penalty(nn.Module):
         gradient : Tensor of shape (n, n_features)
             In z.
         """
-        first = self.measures[0]
+        first, *others = self.measures
         if codes.ndim == 2:
             value, gradient = first.censor_gradient(codes, batch)
-        elif len(self.measures) == 1:
+        elif not others:
             value, gradient = first.censor_and_reveal_gradient(codes, batch, self.reveal)
         else:
             value, censored = first.censor_gradient(codes[0], batch)
-            other, revealed = self.measures[1].reveal_gradient(codes[1], batch)
+            other, revealed = others[0].reveal_gradient(codes[1], batch)
             value, gradient = value + self.reveal * other, torch.stack([censored, self.reveal * revealed])
         if codes.ndim == 3:
             gradient = torch.cat(gradient.unbind(), 1)
@@ -212,12 +212,12 @@ class Penalty(nn.Module):
         """
         if len(z) < 2 or not self.writes_gradients():
             return critic_gradient_by_autograd(self, self.critic_parameters(), z, s, y)
-        codes = self.split(_at_least_single(z.detach()))
-        return self.written_critic_gradient(codes, self.make_batch(z, s, y))
+        batch = self.make_batch(z, s, y)
+        with torch.no_grad():
+            return self.written_critic_gradient(self.split(_at_least_single(z)), batch)
 
-    @torch.no_grad()
     def written_critic_gradient(self, codes, batch):
-        """Return what :meth:`critic_gradient` does, where :meth:`writes_gradients` is known to hold.
+        """Return what :meth:`critic_gradient` does, where :meth:`writes_gradients` holds and autograd is off.
 
         Parameters
         ----------
@@ -233,8 +233,9 @@ class Penalty(nn.Module):
         gradients : list of Tensor
             In each of :meth:`critic_parameters`.
         """
-        if len(self.measures) == 1:
-            losses, gradients = self.measures[0].critic_gradient(codes, batch)
+        first, *others = self.measures
+        if not others:
+            losses, gradients = first.critic_gradient(codes, batch)
             return losses.sum() if losses.ndim else losses, gradients
         found = [measure.critic_gradient(code, batch) for measure, code in zip(self.measures, codes)]
         return sum(loss for loss, _ in found), [g for _, gradients in found for g in gradients]

@@ -175,16 +175,16 @@ def test_labels_of_both_kinds_in_one_network():
     z, _, y = make_batch("unbalanced")
     other = LabelledMLP(N_FEATURES, 2, [5, 3, 4], [N_SUBJECTS, N_CLASSES]).double()
     codes = torch.stack([z, z.flip(0)])
-    alone = torch.stack([net(code, None, y[:, None]) for net, code in zip((mlp, other), codes)])
+    alone = torch.stack([net(code, None, y) for net, code in zip((mlp, other), codes)])
     mlp.join([other])
     cotangent = torch.randn(2, len(z), N_SUBJECTS, 2, dtype=z.dtype)
     leaf = codes.clone().requires_grad_()
-    output = mlp(leaf, None, y[:, None])
+    output = mlp(leaf, None, y)
     torch.testing.assert_close(output, alone, **CLOSE)
     for i, code in enumerate(codes):
-        torch.testing.assert_close(mlp(code, None, y[:, None], only=i), alone[i], **CLOSE)
+        torch.testing.assert_close(mlp(code, None, y, only=i), alone[i], **CLOSE)
     with torch.no_grad():
-        traced, tape = mlp.trace(codes, None, y[:, None])
+        traced, tape = mlp.trace(codes, None, y)
     torch.testing.assert_close(traced, output.detach(), **CLOSE)
     wanted = torch.autograd.grad(output, [leaf, *mlp.parameters()], cotangent)
     with torch.no_grad():

@@ -187,11 +187,17 @@ class Adversary(Measure):
 
         key = (type(self), purpose, "trials", z.dtype, self.min_trials, self.reduction)
         rate, weights = batch.once(key, compute)
-        labels = () if batch.y is None else (batch.y,)
-        scores, tape = self.critic.trace(z if z.ndim == 3 else z[None], *labels)
+        scores, tape = self.critic.trace(z if z.ndim == 3 else z[None], *self._labels(batch, z.dtype))
         log_p = scores.log_softmax(-1)
-        loss = (weights * log_p).sum((-2, -1)).view(z.shape[:-2])
+        losses = weights * log_p
+        loss = losses.sum() if z.ndim == 2 else losses.sum((-2, -1))
         return loss, log_p.exp_().mul_(rate).add_(weights), tape
+
+    def _labels(self, batch, dtype):
+        """What the adversary is told beside z: the class, if there is one."""
+        if batch.y is None:
+            return ()
+        return (batch.y if batch.continuous else label_rows(batch, dtype)[0],)
 
     def _critic_rates(self, batch, dtype):
         """Weight of each stratum's trials (n_strata,) in the adversary's own loss."""
@@ -204,8 +210,7 @@ class Adversary(Measure):
         return batch.once((type(self), "critic", dtype), compute)
 
     def _predict(self, z, batch, frozen):
-        labels = () if batch.y is None else (batch.y,)
-        return self.critic(z, *labels, frozen=frozen)
+        return self.critic(z, *self._labels(batch, z.dtype), frozen=frozen)
 
     def _cross_entropies(self, z, batch, frozen=False):
         """Cross-entropy of every trial, shape (..., n)."""

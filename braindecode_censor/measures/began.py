@@ -5,7 +5,7 @@ import torch
 from braindecode_censor._check import check_positive, check_size, is_traced
 from braindecode_censor.critics import LabelledMLP
 from braindecode_censor.measures.base import Measure
-from braindecode_censor.weights import cell_counts, cell_rows
+from braindecode_censor.weights import cell_counts, cell_rows, label_rows
 
 __all__ = ["BEGAN"]
 
@@ -145,8 +145,9 @@ class BEGAN(Measure):
 
     def _labels(self, batch, everyone):
         """What the discriminator is told: every subject or the trial's own, and the class if there is one."""
-        subject = None if everyone else batch.s
-        return (subject,) if batch.y is None else (subject, batch.y[:, None] if everyone else batch.y)
+        classes, subjects = label_rows(batch, self.k.dtype)
+        subjects = None if everyone else subjects
+        return (subjects,) if classes is None else (subjects, classes)
 
     def _pull_back(self, weights, codes, batch, everyone, only=None):
         """Weighted sum of errors (n_codes,), and its gradient in the codes."""
