@@ -253,7 +253,7 @@ class Censor(Callback):
         gradient, numbers = self.step_(code, self.s_, self.y_, needs_gradient=pushes)
         self.monitor_.add(numbers, code, self.s_, self.y_, gradient, self.step_.labels)
         if pushes:
-            _push(z, gradient.reshape(z.shape).to(z.dtype), self.weight_)
+            _push(z, gradient.reshape(z.shape), self.weight_)
 
     def _build(self, z):
         sizes = {"n_features": z.shape[1], "n_subjects": len(self.labels_), "n_classes": self.n_classes_}
@@ -319,15 +319,19 @@ class Censor(Callback):
 
 def _push(z, addend, weight):
     """Add `weight` times `addend` to the gradient that reaches z."""
+    if addend.dtype != z.dtype:  # half precision: not before it is weighed
+        addend, weight = (weight * addend).to(z.dtype), 1
     if z.grad_fn is None:
         z.register_hook(lambda grad: torch.add(grad, addend, alpha=weight))
         return
-    # A hook of the node that made z costs a tenth of a hook of z.
+    # A hook of the node that made z costs a tenth of a hook of z. It comes after these, so who looks at the gradient of
+    # z itself sees the task's alone.
     place = z.output_nr
 
     def push(gradients):
-        own = gradients[place]
-        own = weight * addend if own is None else torch.add(own, addend, alpha=weight)
+        if gradients[place] is None:  # the loss does not depend on z, and torch takes no gradient for none
+            return None
+        own = torch.add(gradients[place], addend, alpha=weight)
         return (*gradients[:place], own, *gradients[place + 1 :])
 
     z.grad_fn.register_prehook(push)

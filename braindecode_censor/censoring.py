@@ -9,7 +9,7 @@ from torch import nn
 from braindecode_censor.critics import VectorAdam
 from braindecode_censor.factory import make_penalty
 from braindecode_censor.gradients import critic_gradient_by_autograd, gradient_by_autograd
-from braindecode_censor.penalty import Penalty
+from braindecode_censor.penalty import Penalty, at_least_single
 
 __all__ = ["CensoringStep", "EpochMonitor", "build_penalty"]
 
@@ -97,11 +97,14 @@ class CensoringStep:
         numbers : tuple of two Tensor of shape ()
             The penalty and the critic's loss.
         """
+        dtype, z = z.dtype, at_least_single(z)  # half precision is too coarse here
         self.labels = (self._batch_of(z, s, y),) if self._takes_batches else (s, y)
-        if not torch.is_autocast_enabled(z.device.type):
-            return self._take(z, needs_gradient)
-        with torch.autocast(z.device.type, enabled=False):  # half precision is too coarse here
-            return self._take(z, needs_gradient)
+        if torch.is_autocast_enabled(z.device.type):
+            with torch.autocast(z.device.type, enabled=False):
+                gradient, numbers = self._take(z, needs_gradient)
+        else:
+            gradient, numbers = self._take(z, needs_gradient)
+        return gradient if gradient is None or gradient.dtype == dtype else gradient.to(dtype), numbers
 
     def _take(self, z, needs_gradient):
         with torch.no_grad():  # what asks autograd turns it on
@@ -109,6 +112,8 @@ class CensoringStep:
             critic_loss = self._train_critic(z, codes)
             self.noise = self.penalty.draw_noise(self.generator)
             value, gradient = self._penalise(z, codes, needs_gradient)
+        if not self._takes_batches:  # nobody knows what a penalty of a user's own returns, or writes into
+            value, critic_loss = value.clone(), critic_loss.clone()
         return gradient, (value, critic_loss)
 
     def _batch_of(self, z, s, y):
@@ -156,7 +161,7 @@ def _equal(known, labels):
 
 
 class EpochMonitor:
-    """Sums over the batches of an epoch, read from the device once at its end."""
+    """The numbers of an epoch's batches, read from the device once at its end."""
 
     def __init__(self):
         self.numbers, self.seen, self.n_seen = [], [], 0
@@ -207,13 +212,10 @@ class EpochMonitor:
             numbers["critic_loss"] = critic_loss
         # To count trials takes many; what depends on the size of a sample is to be seen at a batch's.
         many = getattr(penalty, "counts_trials", getattr(penalty, "has_critic", True))
-        if many:
-            z, s, y = (torch.cat(parts) for parts in zip(*self.seen))
-            labels = s, y
-        else:
-            (z, s, _), labels = self.seen[0], self.labels
-        # Of any but our own penalties nobody knows what their gradient is the gradient of.
+        # Of any but our own penalties nobody knows what their gradient is the gradient of, and what labels they take.
         own = isinstance(penalty, Penalty) and type(penalty).diagnostics is Penalty.diagnostics
+        z, s, y = (torch.cat(parts) for parts in zip(*(self.seen if many else self.seen[:1])))
+        labels = self.labels if own and not many else (s, y)
         knows = not many and own and penalty.writes_gradients()
         with torch.no_grad():
             found = penalty.diagnostics(z, *labels, **({"gradient": self.gradient} if knows else {}))

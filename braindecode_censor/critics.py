@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from braindecode_censor.weights import one_hot_rows
 
-__all__ = ["LabelledMLP", "VectorAdam"]
+__all__ = ["LabelledMLP", "VectorAdam", "is_labelled_mlp"]
 
 
 class LabelledMLP(nn.Module):
@@ -40,6 +40,15 @@ class LabelledMLP(nn.Module):
             self.register_parameter(f"offset_{i}", nn.Parameter(offset))
         self.n_outputs, self.n_tensors = n_outputs, 2 * len(widths) - 2  # of the layers; the rest are offsets
         self.names = tuple(self._parameters)
+
+    def extra_repr(self):
+        """Return what the module prints inside its parentheses."""
+        widths = [
+            self.weight_0.shape[-1],
+            *(getattr(self, n).shape[1] for n in self.names[: self.n_tensors : 2]),
+        ]
+        labels = [getattr(self, n).shape[1] for n in self.names[self.n_tensors :]]
+        return f"widths={widths}, n_labels={labels}, networks={len(self.weight_0)}"
 
     def join(self, others):
         """Take in other networks of the same shape; from then on there is a code for each.
@@ -87,19 +96,20 @@ class LabelledMLP(nn.Module):
         every = None
         for offset, label in zip(offsets, labels):
             if label is None:
+                if every is not None:
+                    raise ValueError("labels: only one can be None, which stands for all its values.")
                 every = offset
             else:  # rows, for indexing would add up gradients in any order on a GPU
                 rows = _as_rows(label, offset).mT.expand(len(offset), -1, -1)
                 bias = torch.baddbmm(bias, rows, offset)
         h = torch.baddbmm(bias, codes, weight.mT)
         if every is not None:
-            h = (h.unsqueeze(2) + every.unsqueeze(1)).flatten(1, 2)
-        hidden = []
-        for weight, bias in zip(layers[2::2], layers[3::2]):
-            h = activate(h)
-            hidden.append(h)
-            h = torch.baddbmm(bias, h, weight.mT)
-        return (h if every is None else h.unflatten(1, (-1, every.shape[1]))), hidden
+            h = h.unsqueeze(2) + every.unsqueeze(1)
+        hidden = [activate(h).flatten(1, -2)]
+        for weight, bias in zip(layers[2:-2:2], layers[3:-2:2]):
+            hidden.append(activate(torch.baddbmm(bias, hidden[-1], weight.mT)))
+        output = torch.baddbmm(layers[-1], hidden[-1], layers[-2].mT)
+        return (output if every is None else output.unflatten(1, (-1, every.shape[1]))), hidden
 
     @property
     def is_plain(self):
@@ -169,6 +179,22 @@ class LabelledMLP(nn.Module):
         return found
 
 
+def is_labelled_mlp(critic):
+    """Tell whether a critic is a :class:`LabelledMLP`, not a network of a user's own.
+
+    Parameters
+    ----------
+    critic : nn.Module
+        Any.
+
+    Returns
+    -------
+    known : bool
+        Whether it can be joined, takes rows, and is traced.
+    """
+    return getattr(type(critic), "forward", None) is LabelledMLP.forward and "forward" not in vars(critic)
+
+
 def _as_rows(label, offset):
     """Indicator rows (n_labels, n) of a label."""
     return label if label.is_floating_point() else one_hot_rows(label, offset.shape[1], offset.dtype)
@@ -183,7 +209,7 @@ def _elu(h):
     return torch.maximum(h, h.clamp_max(0).exp_().sub_(_ONE), out=h)
 
 
-_ONE = torch.ones((), dtype=torch.float32)  # a Python number would be made a tensor each time
+_ONE = torch.ones((), dtype=torch.float32, device="cpu")  # a Python number would be made a tensor each time
 
 
 # of ELU from its result: gradient, alpha, scale, scale of the input, "result", result

@@ -83,7 +83,11 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
         if options:
             raise ValueError(f"method is a measure already, so its options {sorted(options)} have no effect.")
         _check_measure(method, mode, nuisance, sizes)
-        if _judges_stacks(method) and not method.has_critic:
+        if method.n_codes not in (1, n_terms):
+            raise ValueError(
+                f"method is a measure with {method.n_codes} critics, but mode={mode!r} needs {n_terms}."
+            )
+        if _judges_stacks(method) and (not method.has_critic or method.n_codes == n_terms):
             return [method]
         return [method, *(copy.deepcopy(method) for _ in range(n_terms - 1))]
     make = method if callable(method) else MEASURES[check_choice("method", method, MEASURES)]
@@ -104,8 +108,8 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
     measures = [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms)]
     if not _judges_stacks(measures[0]):
         return measures
-    if measures[0].has_critic and n_terms > 1:
-        measures[0].join(measures[1:])
+    if measures[0].has_critic and n_terms > 1 and not measures[0].join(measures[1:]):
+        return measures
     return measures[:1]
 
 

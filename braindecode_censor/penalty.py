@@ -10,7 +10,7 @@ from braindecode_censor.gradients import critic_gradient_by_autograd, gradient_b
 from braindecode_censor.modes import MODES
 from braindecode_censor.weights import Batch
 
-__all__ = ["DegenerateBatchWarning", "Penalty"]
+__all__ = ["DegenerateBatchWarning", "Penalty", "at_least_single"]
 
 
 LARGEST_COUNTED = 4096
@@ -45,6 +45,8 @@ class Penalty(nn.Module):
 
     def __init__(self, measures, mode, n_subjects=None, n_classes=None, nuisance="discrete", reveal=1.0):
         super().__init__()
+        if MODES[mode].halves and len(measures) == 1:
+            _check_takes_halves(measures[0])
         self.measures = nn.ModuleList(measures)
         self.mode = mode
         self.n_subjects, self.n_classes = n_subjects, n_classes
@@ -118,7 +120,7 @@ class Penalty(nn.Module):
             return gradient_by_autograd(self, z, s, y, noise=noise)
         batch = self._with_noise(self.make_batch(z, s, y, noise), z)
         with torch.no_grad():
-            value, gradient = self.written_gradient(self.split(_at_least_single(z)), batch)
+            value, gradient = self.written_gradient(self.split(at_least_single(z)), batch)
         return value, gradient.to(z.dtype)
 
     def split(self, z):
@@ -188,7 +190,7 @@ class Penalty(nn.Module):
         """
         batch = self.make_batch(z, s, y)
         if self._judges_halves_at_once() and len(z) > 1:
-            return self.measures[0].critic_loss(self.split(_at_least_single(z)), batch).sum()
+            return self.measures[0].critic_loss(self.split(at_least_single(z)), batch).sum()
         return self._fold(lambda measure, direction: measure.critic_loss, z, batch)
 
     def critic_gradient(self, z, s, y=None):
@@ -214,7 +216,7 @@ class Penalty(nn.Module):
             return critic_gradient_by_autograd(self, self.critic_parameters(), z, s, y)
         batch = self.make_batch(z, s, y)
         with torch.no_grad():
-            return self.written_critic_gradient(self.split(_at_least_single(z)), batch)
+            return self.written_critic_gradient(self.split(at_least_single(z)), batch)
 
     def written_critic_gradient(self, codes, batch):
         """Return what :meth:`critic_gradient` does, where :meth:`writes_gradients` holds and autograd is off.
@@ -289,8 +291,8 @@ class Penalty(nn.Module):
         ----------
         z : Tensor of shape (n, n_features)
             Latent code.
-        s : Tensor of shape (n,), or (n, p) for a continuous nuisance
-            Subject labels, or real values.
+        s : Tensor of shape (n,), or (n, p) for a continuous nuisance, or Batch
+            Subject labels, or real values; or what :meth:`make_batch` made of them.
         y : Tensor of shape (n,), optional
             Task labels.
         gradient : Tensor of shape (n, n_features), optional
@@ -301,7 +303,7 @@ class Penalty(nn.Module):
         numbers : dict of str to Tensor of shape ()
             The measure's numbers; those of the revealing half carry the suffix ``_reveal``.
         """
-        z, batch = _at_least_single(z), self.make_batch(z, s, y)
+        z, batch = at_least_single(z), self.make_batch(z, s, y)
         if self._judges_halves_at_once() and self.has_critic:
             both = self.measures[0].diagnostics(self.split(z), batch)
             return {
@@ -355,12 +357,12 @@ class Penalty(nn.Module):
     def _evaluate(self, z, batch):
         """Add up what is censored and, times its weight, what is revealed."""
         if self._judges_halves_at_once() and len(z) > 1:
-            return self.measures[0].censor_and_reveal(self.split(_at_least_single(z)), batch, self.reveal)
+            return self.measures[0].censor_and_reveal(self.split(at_least_single(z)), batch, self.reveal)
         return self._fold(lambda measure, direction: getattr(measure, direction), z, batch, self.reveal)
 
     def _fold(self, method, z, batch, reveal=1.0):
         """Add up a method of the measures over the mode's terms, those that reveal with a weight."""
-        z = _at_least_single(z)
+        z = at_least_single(z)
         if len(z) < 2:
             return 0 * z.sum()  # differentiable
         value = 0
@@ -481,6 +483,25 @@ class Penalty(nn.Module):
         return value.item() == 0 and (len(z) < 2 or not self.measures[0].usable(batch))
 
 
-def _at_least_single(z):
-    """Half precision is too coarse for kernels and critics."""
+def _check_takes_halves(measure):
+    if not measure.takes_stacks or (measure.has_critic and measure.n_codes != 2):
+        raise ValueError(
+            f"measures holds one {type(measure).__name__}, but mode='complementary' has two terms: pass two measures, "
+            "or one that takes stacks and has a critic for each."
+        )
+
+
+def at_least_single(z):
+    """Return z in single or double precision: half is too coarse for kernels and critics.
+
+    Parameters
+    ----------
+    z : Tensor
+        Latent code.
+
+    Returns
+    -------
+    z : Tensor
+        The same, or a copy in single precision.
+    """
     return z.float() if z.dtype in (torch.float16, torch.bfloat16) else z

@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from braindecode_censor._check import check_size
-from braindecode_censor.critics import LabelledMLP
+from braindecode_censor.critics import LabelledMLP, is_labelled_mlp
 from braindecode_censor.measures.base import Measure, mean_over_strata
 from braindecode_censor.weights import cell_counts, label_rows, one_hot_rows
 
@@ -54,11 +54,7 @@ class Adversary(Measure):
 
     has_critic = True
     waits = False
-
-    @property
-    def takes_stacks(self):
-        """Whether several codes can be judged at once; see :class:`~braindecode_censor.measures.base.Measure`."""
-        return self.nuisance == "discrete"
+    takes_stacks = True
 
     @property
     def writes_gradients(self):
@@ -78,6 +74,7 @@ class Adversary(Measure):
     ):
         # one trial per subject is enough: it only adds to a sum over trials
         super().__init__(n_features, n_subjects, n_classes, **{"min_trials": 1, **options})
+        self.takes_stacks = type(self).takes_stacks and self.nuisance == "discrete"
         hidden = [check_size("hidden", hidden)] * check_size("n_layers", n_layers)
         labels = () if n_classes is None else (n_classes,)
         n_outputs = n_subjects if self.nuisance == "discrete" else check_size("n_values", n_values)
@@ -90,8 +87,17 @@ class Adversary(Measure):
         ----------
         others : sequence of Adversary
             Of the same sizes.
+
+        Returns
+        -------
+        joined : bool
+            False for networks of a user's own.
         """
+        if not is_labelled_mlp(self.critic):
+            return False
         self.critic.join([other.critic for other in others])
+        self.n_codes += len(others)
+        return True
 
     def censor(self, z, batch):
         """Return the bound on the mutual information, in nats.
@@ -197,7 +203,8 @@ class Adversary(Measure):
         """What the adversary is told beside z: the class, if there is one."""
         if batch.y is None:
             return ()
-        return (batch.y if batch.continuous else label_rows(batch, dtype)[0],)
+        takes_rows = is_labelled_mlp(self.critic) and not batch.continuous
+        return (label_rows(batch, dtype)[0] if takes_rows else batch.y,)
 
     def _critic_rates(self, batch, dtype):
         """Weight of each stratum's trials (n_strata,) in the adversary's own loss."""

@@ -40,11 +40,14 @@ class Measure(nn.Module):
     diagnoses_gradient = False
     #: Whether the host looks at values that the measure computes. Not looking lets a fleet on a GPU record its steps.
     waits = True
-    #: Whether :meth:`censor`, and with a critic :meth:`critic_loss` and :meth:`diagnostics`, take a stack of codes
-    #: (..., n, n_features) and return the value of each; both halves of z are then judged by one call.
+    #: Whether :meth:`censor` and :meth:`reveal`, and with a critic :meth:`critic_loss` and :meth:`diagnostics`, take a
+    #: stack of codes (..., n, n_features) and return the value of each; both halves of z are then judged by one call.
     takes_stacks = False
-    #: Whether gradients are written out: :meth:`censor_gradient`, :meth:`reveal_gradient`, :meth:`critic_gradient`. A
-    #: training step then does without autograd, which for tensors this small takes longer than the computation.
+    #: Number of critics, one per code of a stack; see :meth:`join`.
+    n_codes = 1
+    #: Whether gradients are written out: :meth:`censor_gradient`, :meth:`reveal_gradient`, :meth:`critic_gradient`, all
+    #: called with autograd off. A training step then does without it, which for tensors this small takes longer than
+    #: the computation.
     writes_gradients = False
 
     def __init__(
@@ -123,10 +126,16 @@ class Measure(nn.Module):
         value : Tensor of shape ()
             :meth:`censor` of the first and, times the weight, :meth:`reveal` of the second.
         """
-        values = self.censor(z, batch)
-        if type(self).reveal is Measure.reveal:
-            return values[0] - weight * values[1]
-        return values[0] + weight * self.reveal(z, batch)[1]
+        censored = _of_each(self.censor(z, batch), "censor", self)
+        if self._keeps(Measure, "reveal"):
+            return censored[0] - weight * censored[1]
+        return censored[0] + weight * _of_each(self.reveal(z, batch), "reveal", self)[1]
+
+    def _keeps(self, kind, *methods):
+        """Whether methods are those of a class, neither written anew nor patched."""
+        return all(
+            getattr(type(self), name) is getattr(kind, name) and name not in vars(self) for name in methods
+        )
 
     def join(self, others):
         """Take over the critics of other measures like this one, so that each of a stack of codes has its own.
@@ -135,8 +144,13 @@ class Measure(nn.Module):
         ----------
         others : sequence of Measure
             With a critic each.
+
+        Returns
+        -------
+        joined : bool
+            False if the measure cannot; then each code keeps its own measure.
         """
-        raise NotImplementedError
+        return False
 
     def critic_loss(self, z, batch):
         """Return the loss of the critic's own training; zero without a critic.
@@ -216,7 +230,7 @@ class Measure(nn.Module):
             In the codes.
         """
         values, gradients = self.censor_gradient(z, batch)
-        if type(self).reveal is Measure.reveal:
+        if self._keeps(Measure, "reveal"):
             return values[0] - weight * values[1], torch.stack([gradients[0], -weight * gradients[1]])
         revealed, others = self.reveal_gradient(z, batch)
         return values[0] + weight * revealed[1], torch.stack([gradients[0], weight * others[1]])
@@ -306,6 +320,16 @@ class Measure(nn.Module):
 
     def _has_two_subjects(self, counts):
         return (counts >= self.min_trials).sum(-1) >= 2
+
+
+def _of_each(values, method, measure):
+    """Values of two codes, checked to be two."""
+    if values.shape != (2,):
+        raise ValueError(
+            f"{type(measure).__name__} says takes_stacks, but its {method} returns shape {tuple(values.shape)} for a "
+            "stack of two codes, expected (2,): return a value for each code, or set takes_stacks = False."
+        )
+    return values
 
 
 def mean_over_strata(value, usable, reduction):

@@ -3,7 +3,7 @@
 import torch
 
 from braindecode_censor._check import check_positive, check_size, is_traced
-from braindecode_censor.critics import LabelledMLP
+from braindecode_censor.critics import LabelledMLP, is_labelled_mlp
 from braindecode_censor.measures.base import Measure
 from braindecode_censor.weights import cell_counts, cell_rows, label_rows
 
@@ -67,11 +67,7 @@ class BEGAN(Measure):
     has_critic = True
     counts_trials = False
     waits = False
-
-    @property
-    def takes_stacks(self):
-        """Whether several codes can be judged at once; see :class:`~braindecode_censor.measures.base.Measure`."""
-        return not self.printed
+    takes_stacks = True
 
     @property
     def writes_gradients(self):
@@ -95,6 +91,7 @@ class BEGAN(Measure):
         self.gamma = check_positive("gamma", (0.5 if printed else 1.5) if gamma is None else gamma)
         self.beta = check_positive("beta", (1e-3 if printed else 1e-2) if beta is None else beta)
         self.printed = printed
+        self.takes_stacks = type(self).takes_stacks and not printed
         self.standardise = standardise and not printed
         hidden = check_size("hidden", hidden)
         labels = [] if printed else [n_subjects]
@@ -110,9 +107,18 @@ class BEGAN(Measure):
         ----------
         others : sequence of BEGAN
             Of the same sizes.
+
+        Returns
+        -------
+        joined : bool
+            False for networks of a user's own.
         """
+        if not is_labelled_mlp(self.critic):
+            return False
         self.critic.join([other.critic for other in others])
+        self.n_codes += len(others)
         self.k = torch.cat([self.k, *(other.k for other in others)])
+        return True
 
     def _standardised(self, z):
         """The codes as a stack (n_codes, n, n_features), standardised, and the scale of each column."""
@@ -121,9 +127,7 @@ class BEGAN(Measure):
             return codes, torch.ones_like(codes[:, :1, :1])
         with torch.no_grad():
             centre = codes.mean(-2, keepdim=True)
-            spread = (
-                (codes - centre).square_().mean(-2, keepdim=True).sqrt_()
-            )  # several times faster than std
+            spread = (codes - centre).square().mean(-2, keepdim=True).sqrt_()  # several times faster than std
             # a dead column has no scale of its own: left out, lest a tiny divisor give it all the gradient
             alive = spread > 1e-4 * spread.mean(-1, keepdim=True).clamp_min(1e-6)
             scale = torch.where(alive, 1 / spread, 0.0)
@@ -132,10 +136,15 @@ class BEGAN(Measure):
     def _errors(self, codes, batch, everyone, frozen, only=None):
         """Error, added over columns, of every trial as its own subject (n_codes, n), or as each (.., n_subjects)."""
         if self.printed:
-            error = (self.critic(codes, frozen=frozen) - codes).abs().sum(-1)
+            error = (self._judge(codes, (), frozen) - codes).abs().sum(-1)
             return error.unsqueeze(-1).expand(-1, -1, batch.n_subjects) if everyone else error
-        output = self.critic(codes, *self._labels(batch, everyone), frozen=frozen, only=only)
+        output = self._judge(codes, self._labels(batch, everyone), frozen, only)
         return (output - (codes.unsqueeze(2) if everyone else codes)).abs().sum(-1)
+
+    def _judge(self, codes, labels, frozen, only=None):
+        if is_labelled_mlp(self.critic):
+            return self.critic(codes, *labels, frozen=frozen, only=only)
+        return self.critic(codes[0], *labels, frozen=frozen)[None]  # a network of a user's own knows one code
 
     def _trace_errors(self, codes, batch, everyone, only=None):
         """Errors, as :meth:`_errors` finds them, the residuals, and the critic's tape."""
@@ -145,6 +154,9 @@ class BEGAN(Measure):
 
     def _labels(self, batch, everyone):
         """What the discriminator is told: every subject or the trial's own, and the class if there is one."""
+        if not is_labelled_mlp(self.critic):
+            subject = None if everyone else batch.s
+            return (subject,) if batch.y is None else (subject, batch.y[:, None] if everyone else batch.y)
         classes, subjects = label_rows(batch, self.k.dtype)
         subjects = None if everyone else subjects
         return (subjects,) if classes is None else (subjects, classes)
@@ -247,6 +259,8 @@ class BEGAN(Measure):
         value : Tensor of shape ()
             :meth:`censor` of the first and, times the weight, :meth:`reveal` of the second.
         """
+        if not self._keeps(BEGAN, "censor", "reveal"):
+            return super().censor_and_reveal(z, batch, weight)
         codes, _ = self._standardised(z)
         return (self._censor(codes[:1], batch, only=0) + weight * self._reveal(codes[1:], batch, only=1))[0]
 
@@ -345,6 +359,8 @@ class BEGAN(Measure):
         gradient : Tensor of shape (2, n, n_features)
             In the codes.
         """
+        if not self._keeps(BEGAN, "censor_gradient", "reveal_gradient"):
+            return super().censor_and_reveal_gradient(z, batch, weight)
         codes, scale = self._standardised(z)
         everyone, own, _ = self._weights(batch, z.dtype)
         censored, fool = self._pull_back(own.sum(-1), codes[:1], batch, False, only=0)
