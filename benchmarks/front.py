@@ -9,7 +9,8 @@ fast       CensoredEEGClassifier, whose plain epoch is several times cheaper, so
 Each setting has a plain twin, and both are trained in turns, a few epochs each, now the one first, now the other:
 whatever else the machine does falls on both, and both have trained equally long. An epoch is everything skorch does
 in it: batches, critic, encoder, validation, logging. On a CPU with one thread its processor time is taken, which other
-processes lengthen less than the wall clock; on a GPU the wall clock.
+processes lengthen less than the wall clock; on a GPU the wall clock. Other processes can only lengthen it, so of the
+epochs of a turn the fastest counts; printed are the quartiles over turns of the ratio of two such epochs.
 
     python benchmarks/front.py                      # CPU, one thread
     python benchmarks/front.py --net fast --device cuda --repeats 40
@@ -130,7 +131,7 @@ def measure(kind, shape, settings, repeats, device):
 
 
 def take_turn(train, watch):
-    """Train, and return how long an epoch took.
+    """Train, and return how long an epoch takes.
 
     Parameters
     ----------
@@ -142,11 +143,11 @@ def take_turn(train, watch):
     Returns
     -------
     seconds : float
-        Median of these epochs.
+        Of the fastest of these epochs.
     """
     watch.times_.clear()
     train()
-    return np.median(watch.times_)
+    return min(watch.times_)
 
 
 def report(kind, seconds):
