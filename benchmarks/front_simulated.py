@@ -31,8 +31,8 @@ MODES = {"marginal": ("all", "marginal"), "conditional": ("all", "within class")
 MODES |= {"complementary": ("first half", "marginal")}
 METHODS = ("adv", "mige", "mmd", "pairmmd", "began")
 # Chosen on seeds 100 to 105 and for this shift; Adv's halved when seeds 40 to 99, and those of both MMDs lowered by
-# about a third to a half when seeds 110 to 149 had shown what they cost. Seeds from 150 on, which the table shows, had no
-# say.
+# about a third to a half when seeds 110 to 149 had shown what they cost. Seeds from 150 on, which the table shows,
+# had no say.
 WEIGHTS = {
     "marginal": {"adv": 0.015, "mige": 0.001, "mmd": 1.0, "pairmmd": 0.45, "began": 0.2},
     "conditional": {"adv": 0.015, "mige": 0.001, "mmd": 0.6, "pairmmd": 0.3, "began": 0.2},
