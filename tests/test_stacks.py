@@ -1,6 +1,8 @@
 """Both halves of z and their critics as one stack: is everybody asked who has a say?"""
 
+import importlib.util
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -231,3 +233,14 @@ def test_a_code_among_several_outputs():
     leaf.grad = None
     first.sum().backward()  # a loss that does not know z
     assert torch.isfinite(leaf.grad).all()
+
+
+@pytest.mark.parametrize("method", ["adv", "began", "mmd"])
+def test_the_benchmark_compares_the_same_numbers(method):
+    path = Path(__file__).parents[1] / "benchmarks" / "penalties.py"
+    spec = importlib.util.spec_from_file_location("penalties", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    ours, loops = module.naive_and_ours(method, "complementary", n_subjects=4, n=16, n_features=8)
+    ours(), loops()
+    torch.testing.assert_close(ours.value, loops.value)
