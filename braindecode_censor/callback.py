@@ -324,8 +324,8 @@ def _push(z, addend, weight):
     if z.grad_fn is None:
         z.register_hook(lambda grad: torch.add(grad, addend, alpha=weight))
         return
-    # A hook of the node that made z costs a tenth of a hook of z. It comes after these, so who looks at the gradient of
-    # z itself sees the task's alone.
+    # A hook of the node that made z takes less time than a hook of z. It comes after these, so who looks at the
+    # gradient of z itself sees the task's alone.
     place = z.output_nr
 
     def push(gradients):

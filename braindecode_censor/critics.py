@@ -115,9 +115,8 @@ class LabelledMLP(nn.Module):
     def is_plain(self):
         """Whether nobody has changed or frozen anything, so that :meth:`pull_back` knows all there is to know."""
         hooked = self._forward_hooks or self._forward_pre_hooks or self._backward_hooks
-        changed = "forward" in vars(self) or type(self).forward is not LabelledMLP.forward
         own = tuple(self._parameters) == self.names and all(p.requires_grad for p in self.parameters())
-        return own and not (hooked or changed)
+        return own and not hooked and is_labelled_mlp(self)
 
     def trace(self, codes, *labels, only=None):
         """Evaluate by hand, for autograd takes longer to follow a network this small than the network itself.
