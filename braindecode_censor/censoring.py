@@ -1,4 +1,4 @@
-"""One censoring step: the critic learns on the latent code, then the penalty pushes the code."""
+"""One censoring step: the penalty pushes the latent code, and the critic learns from it."""
 
 import copy
 import math
@@ -44,7 +44,11 @@ def build_penalty(penalty, z, random_state, **options):
 
 
 class CensoringStep:
-    r"""Train the critic on z, then return the gradient of the penalty in z.
+    r"""Return the gradient of the penalty in z, and train the critic on z.
+
+    One evaluation of the critic says both what the penalty is and how the critic is to change, as in the paper's
+    listings for BEGAN and as with a gradient reversal layer. So the penalty comes from a critic that has not learnt
+    from this batch yet, and a bound that it gives on the mutual information is not biased by that.
 
     Parameters
     ----------
@@ -53,7 +57,7 @@ class CensoringStep:
     critic_lr : float
         Learning rate of the critic's Adam.
     critic_steps : int
-        Critic steps per call.
+        Critic steps per call; the penalty is that before the last one.
     random_state : int
         Seed of random pairs.
 
@@ -109,9 +113,15 @@ class CensoringStep:
     def _take(self, z, needs_gradient):
         with torch.no_grad():  # what asks autograd turns it on
             codes = self.penalty.split(z) if self._writes_gradients else None
-            critic_loss = self._train_critic(z, codes)
             self.noise = self.penalty.draw_noise(self.generator)
-            value, gradient = self._penalise(z, codes, needs_gradient)
+            if self.optimizer is None or len(z) < 2:
+                value, gradient = self._penalise(z, codes, needs_gradient)
+                critic_loss = z.new_full((), math.nan)
+            else:
+                for _ in range(self.critic_steps - 1):
+                    self.optimizer.step(self._ask_critic(z, codes)[1])
+                value, gradient, critic_loss, gradients = self._ask_both(z, codes, needs_gradient)
+                self.optimizer.step(gradients)
         if not self._takes_batches:  # nobody knows what a penalty of a user's own returns, or writes into
             value, critic_loss = value.clone(), critic_loss.clone()
         return gradient, (value, critic_loss)
@@ -140,17 +150,17 @@ class CensoringStep:
             return self.penalty.written_gradient(codes, batch)
         return gradient_by_autograd(self.penalty, z, *labels, noise=self.noise)
 
-    def _train_critic(self, z, codes):
-        if self.optimizer is None or len(z) < 2:
-            return z.new_full((), math.nan)
-        for _ in range(self.critic_steps):
-            if self._writes_gradients:
-                loss, gradients = self.penalty.written_critic_gradient(codes, *self.labels)
-            else:
-                parameters = self.optimizer.parameters
-                loss, gradients = critic_gradient_by_autograd(self.penalty, parameters, z, *self.labels)
-            self.optimizer.step(gradients)
-        return loss
+    def _ask_both(self, z, codes, needs_gradient):
+        """The penalty, its gradient in z, the critics' loss, and its gradients."""
+        if codes is not None and needs_gradient and self.noise is None:
+            return self.penalty.written_gradients(codes, *self.labels)
+        return *self._penalise(z, codes, needs_gradient), *self._ask_critic(z, codes)
+
+    def _ask_critic(self, z, codes):
+        """The critics' loss, and its gradients."""
+        if self._writes_gradients:
+            return self.penalty.written_critic_gradient(codes, *self.labels)
+        return critic_gradient_by_autograd(self.penalty, self.optimizer.parameters, z, *self.labels)
 
 
 def _equal(known, labels):

@@ -8,6 +8,9 @@ from braindecode_censor.weights import one_hot_rows
 
 __all__ = ["LabelledMLP", "VectorAdam", "is_labelled_mlp"]
 
+# Of the rectifiers below zero, as in the discriminators of GANs: a narrow bottleneck of plain ones dies.
+_SLOPE = 0.2
+
 
 class LabelledMLP(nn.Module):
     r"""A multilayer perceptron of z and, optionally, of labels; or several of one shape, each for a code of its own.
@@ -40,6 +43,7 @@ class LabelledMLP(nn.Module):
             self.register_parameter(f"offset_{i}", nn.Parameter(offset))
         self.n_outputs, self.n_tensors = n_outputs, 2 * len(widths) - 2  # of the layers; the rest are offsets
         self.names = tuple(self._parameters)
+        self.scratch = _Scratch()
 
     def extra_repr(self):
         """Return what the module prints inside its parentheses."""
@@ -84,12 +88,10 @@ class LabelledMLP(nn.Module):
         """
         tensors = _pick([getattr(self, name) for name in self.names], only)
         tensors = [tensor.detach() for tensor in tensors] if frozen else tensors
-        # ELU, because a narrow bottleneck of rectifiers dies; in place, because its gradient then follows from its
-        # result, without a second exponential
-        output, _ = self._run(tensors, z if z.ndim == 3 else z[None], labels, F.elu_)
+        output, _ = self._run(tensors, z if z.ndim == 3 else z[None], labels, _no_scratch)
         return output if z.ndim == 3 else output[0]
 
-    def _run(self, tensors, codes, labels, activate):
+    def _run(self, tensors, codes, labels, take):
         """Output (n_codes, n, [n_labels,] n_outputs), and the values of the hidden layers (n_codes, rows, width)."""
         layers, offsets = tensors[: self.n_tensors], tensors[self.n_tensors :]
         weight, bias = layers[:2]
@@ -102,12 +104,16 @@ class LabelledMLP(nn.Module):
             else:  # rows, for indexing would add up gradients in any order on a GPU
                 rows = _as_rows(label, offset).mT.expand(len(offset), -1, -1)
                 bias = torch.baddbmm(bias, rows, offset)
-        h = torch.baddbmm(bias, codes, weight.mT)
+        lead, width = codes.shape[:2], weight.shape[1]
+        h = torch.baddbmm(bias, codes, weight.mT, out=take("first", bias, *lead, width))
         if every is not None:
-            h = h.unsqueeze(2) + every.unsqueeze(1)
-        hidden = [activate(h).flatten(1, -2)]
-        for weight, bias in zip(layers[2:-2:2], layers[3:-2:2]):
-            hidden.append(activate(torch.baddbmm(bias, hidden[-1], weight.mT)))
+            into = take(0, bias, *lead, every.shape[1], width)
+            h = torch.add(h.unsqueeze(2), every.unsqueeze(1), out=into)
+        hidden = [F.leaky_relu_(h.flatten(1, -2), _SLOPE)]
+        for i, (weight, bias) in enumerate(zip(layers[2:-2:2], layers[3:-2:2]), 1):
+            into = take(i, bias, *hidden[-1].shape[:2], weight.shape[1])
+            h = torch.baddbmm(bias, hidden[-1], weight.mT, out=into)
+            hidden.append(F.leaky_relu_(h, _SLOPE))
         output = torch.baddbmm(layers[-1], hidden[-1], layers[-2].mT)
         return (output if every is None else output.unflatten(1, (-1, every.shape[1]))), hidden
 
@@ -137,10 +143,10 @@ class LabelledMLP(nn.Module):
         output : Tensor of shape (n_codes, n, [n_labels,] n_outputs)
             Output of the last layer.
         tape : tuple
-            What :meth:`pull_back` needs.
+            What :meth:`pull_back` needs, until the next call.
         """
         tensors = _pick(tuple(self._parameters.values()), only)  # faster than by name
-        output, hidden = self._run(tensors, codes, labels, _elu)
+        output, hidden = self._run(tensors, codes, labels, self.scratch.take)
         return output, (tensors, codes, labels, hidden)
 
     def pull_back(self, gradient, tape, to):
@@ -152,30 +158,55 @@ class LabelledMLP(nn.Module):
             Of some number, in the output.
         tape : tuple
             From :meth:`trace`.
-        to : {"z", "parameters"}
+        to : {"z", "parameters", "both"}
             Of what the gradient is wanted.
 
         Returns
         -------
-        gradient : Tensor of shape (n_codes, n, n_features), or list of Tensor
+        gradient : Tensor of shape (n_codes, n, n_features), or list of Tensor, or tuple of these two
             In the codes, or in all parameters in the order of ``parameters()``.
         """
         tensors, codes, labels, hidden = tape
         weights, shape = tensors[: self.n_tensors : 2], gradient.shape[:-1]
         g, found = gradient.flatten(1, -2), []
-        for weight, h in zip(reversed(weights), reversed(hidden)):
-            if to == "parameters":
+        for i, (weight, h) in enumerate(zip(reversed(weights), reversed(hidden))):
+            if to != "z":
                 found = [torch.bmm(g.mT, h), g.sum(1, keepdim=True), *found]
-            g = torch.bmm(g, weight)
-            g = _elu_backward(g, 1, 1, 1, True, h, grad_input=g)
+            g = torch.bmm(g, weight, out=self.scratch.take(("back", i % 2), g, *h.shape))
+            g = _leaky_relu_backward(g, h, _SLOPE, True, grad_input=g)
         into_first = g if len(shape) == 2 else g.view(*shape, -1).sum(2)
+        into_codes = None if to == "parameters" else torch.bmm(into_first, weights[0])
         if to == "z":
-            return torch.bmm(into_first, weights[0])
+            return into_codes
         offsets = tensors[self.n_tensors :]
         found = [torch.bmm(into_first.mT, codes), into_first.sum(1, keepdim=True), *found]
         for offset, label in zip(offsets, labels):
             found.append(g.view(*shape, -1).sum(1) if label is None else _as_rows(label, offset) @ into_first)
-        return found
+        return found if to == "parameters" else (into_codes, found)
+
+
+class _Scratch(dict):
+    """Memory for intermediate results, the same in each step: fresh memory takes longer to get than to fill."""
+
+    _MOST = 64  # enough for batches of a few sizes
+
+    def take(self, name, like, *shape):
+        """Tensor of a shape, of the type and on the device of another; what it holds counts until its next use."""
+        if torch.is_inference_mode_enabled():  # what is made there cannot be written to elsewhere
+            return None
+        key = name, shape, like.dtype, like.device
+        if key not in self:
+            if len(self) == self._MOST:
+                self.clear()
+            self[key] = like.new_empty(shape)
+        return self[key]
+
+    def __reduce__(self):
+        return _Scratch, ()  # nothing to copy or to pickle
+
+
+def _no_scratch(*_):
+    """For autograd, which keeps its own."""
 
 
 def is_labelled_mlp(critic):
@@ -203,16 +234,8 @@ def _pick(tensors, only):
     return tensors if only is None else [tensor[only : only + 1] for tensor in tensors]
 
 
-def _elu(h):
-    """ELU in place and in passes: torch's own takes its time over each number."""
-    return torch.maximum(h, h.clamp_max(0).exp_().sub_(_ONE), out=h)
-
-
-_ONE = torch.ones((), dtype=torch.float32, device="cpu")  # a Python number would be made a tensor each time
-
-
-# of ELU from its result: gradient, alpha, scale, scale of the input, "result", result
-_elu_backward = torch.ops.aten.elu_backward.grad_input
+# of a leaky rectifier from its result: gradient, result, slope, "result"
+_leaky_relu_backward = torch.ops.aten.leaky_relu_backward.grad_input
 
 
 class VectorAdam:
@@ -242,8 +265,10 @@ class VectorAdam:
         self._tie()  # copying and pickling take the views apart
 
     def _tie(self):
-        """Make the parameters views of the vector."""
-        for p, value in zip(self.parameters, self.vector.split([p.numel() for p in self.parameters])):
+        """Make the parameters, and what takes in their gradients, views of one vector each."""
+        sizes, self.gradient = [p.numel() for p in self.parameters], torch.empty_like(self.vector)
+        self._parts = [part.view_as(p) for p, part in zip(self.parameters, self.gradient.split(sizes))]
+        for p, value in zip(self.parameters, self.vector.split(sizes)):
             p.data = value.view_as(p)
 
     def _follow(self):
@@ -263,9 +288,9 @@ class VectorAdam:
             Of a loss, in each parameter.
         """
         self._follow()
-        gradient = torch._utils._flatten_dense_tensors(gradients)
+        torch._foreach_copy_(self._parts, list(gradients))
         self.count.add_(1)
-        state = [self.vector], [gradient], [self.first], [self.second], [], [self.count]
+        state = [self.vector], [self.gradient], [self.first], [self.second], [], [self.count]
         (beta1, beta2), eps = self.defaults["betas"], self.defaults["eps"]
         options = {"weight_decay": 0.0, "amsgrad": False, "maximize": False}
         # what torch.optim.Adam(fused=True) calls, whose own way to it takes longer than the kernel

@@ -17,7 +17,16 @@ import torch
 
 from braindecode_censor._check import check_choice
 
-__all__ = ["KERNELS", "CurlFreeKernel", "DiagonalKernel", "imq", "make_kernel", "rbf", "squared_distances"]
+__all__ = [
+    "KERNELS",
+    "CurlFreeKernel",
+    "DiagonalKernel",
+    "imq",
+    "make_kernel",
+    "product",
+    "rbf",
+    "squared_distances",
+]
 
 
 def squared_distances(x, y=None, centred=False):
@@ -49,7 +58,7 @@ def squared_distances(x, y=None, centred=False):
     b = a if y is None else y - centre
     norms = (a * a).sum(-1)
     norms = norms.unsqueeze(-1) + (norms if y is None else (b * b).sum(-1)).unsqueeze(-2)
-    d2 = torch.sub(norms, a @ b.mT, alpha=2).clamp_min(0)
+    d2 = torch.sub(norms, product(a, b.mT), alpha=2).clamp_min(0)
     if y is None:
         d2.diagonal(dim1=-2, dim2=-1).zero_()
     return d2
@@ -103,9 +112,25 @@ def imq(d2, p, order=3):
     return derivatives
 
 
+def product(a, b):
+    """Return the product of matrices, for stacks of them by a shorter way than torch's.
+
+    Parameters
+    ----------
+    a, b : Tensor of shape (..., n, k) and (..., k, m)
+        Matrices.
+
+    Returns
+    -------
+    product : Tensor of shape (..., n, m)
+        Of each pair.
+    """
+    return torch.bmm(a, b) if a.ndim == b.ndim == 3 and len(a) == len(b) else a @ b
+
+
 def _times_differences(weights, x, y):
     """Return the sum over j of weights[i, j] * (x[i] - y[j])."""
-    return weights.sum(-1, keepdim=True) * x - weights @ y
+    return weights.sum(-1, keepdim=True) * x - product(weights, y)
 
 
 class DiagonalKernel:
@@ -153,8 +178,8 @@ class DiagonalKernel:
             Squared distances of `x` and `y`.
         precision : Tensor
             Precision, broadcastable to `d2`.
-        mask : Tensor of shape (n, m)
-            Weights of the pairs: 1 where a pair belongs to the same sample, else 0.
+        mask : Tensor of shape (n, m), or (1, 1)
+            Weights of the pairs: 1 where a pair belongs to the same sample, else 0; or a one for all.
 
         Returns
         -------
@@ -166,9 +191,10 @@ class DiagonalKernel:
             Returns the matrix of `apply`: (n, m) here, since it acts on each coordinate alike.
         """
         psi, first = self.profile(d2, precision, order=1)
-        gram = psi * mask
-        divergence = -2 * _times_differences(first * mask, x, y)
-        return (lambda c: gram @ c), divergence, (lambda: gram)
+        if mask.shape == d2.shape[-2:]:
+            psi, first = psi * mask, first * mask
+        divergence = -2 * _times_differences(first, x, y)
+        return (lambda c: psi @ c), divergence, (lambda: psi)
 
 
 class CurlFreeKernel:

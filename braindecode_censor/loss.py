@@ -22,7 +22,7 @@ class CensoredLoss(nn.Module):
     Notes
     -----
     The critic's parameters belong to the penalty: give ``model.parameters()`` to the encoder's optimiser and
-    ``criterion.critic_parameters()`` to the critic's, and step the critic first.
+    ``criterion.critic_parameters()`` to the critic's, and let both take a step on every batch.
 
     Examples
     --------

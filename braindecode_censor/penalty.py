@@ -24,8 +24,8 @@ class Penalty(nn.Module):
     r"""A penalty on the dependence of a latent code z on the subject s.
 
     Minimise ``task_loss + weight * penalty(z, s, y)`` over the encoder and, where there is a critic, minimise
-    ``penalty.critic_loss(z.detach(), s, y)`` over ``penalty.critic_parameters()``, critic first. Build one with
-    :func:`make_penalty`.
+    ``penalty.critic_loss(z.detach(), s, y)`` over ``penalty.critic_parameters()``, on the same batches in turn. Build
+    one with :func:`make_penalty`.
 
     Parameters
     ----------
@@ -165,11 +165,45 @@ class Penalty(nn.Module):
             value, censored = first.censor_gradient(codes[0], batch)
             other, revealed = others[0].reveal_gradient(codes[1], batch)
             value, gradient = value + self.reveal * other, torch.stack([censored, self.reveal * revealed])
-        if codes.ndim == 3:
+        return value, self._finish(value, gradient, batch)
+
+    def written_gradients(self, codes, batch):
+        """Return the penalty and the critics' loss with their gradients, both of the critics as they are.
+
+        For penalties with a critic, where :meth:`writes_gradients` is known to hold and autograd is off.
+
+        Parameters
+        ----------
+        codes : Tensor
+            From :meth:`split`, of two trials or more, in single or double precision.
+        batch : Batch
+            From :meth:`make_batch` for this code.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            The penalty.
+        gradient : Tensor of shape (n, n_features)
+            In z.
+        loss : Tensor of shape ()
+            Sum of the critics' losses.
+        gradients : list of Tensor
+            In each of :meth:`critic_parameters`.
+        """
+        if len(self.measures) > 1:
+            return *self.written_gradient(codes, batch), *self.written_critic_gradient(codes, batch)
+        weight = self.reveal if codes.ndim == 3 else None
+        value, gradient, losses, gradients = self.measures[0].both_gradients(codes, batch, weight)
+        loss = losses.sum() if losses.ndim else losses
+        return value, self._finish(value, gradient, batch), loss, gradients
+
+    def _finish(self, value, gradient, batch):
+        """Put halves together, and look at the value if it is time to."""
+        if gradient.ndim == 3:
             gradient = torch.cat(gradient.unbind(), 1)
-        if not self._has_looked or not (self._has_warned or codes.is_cuda or value.item()):
+        if not self._has_looked or not (self._has_warned or gradient.is_cuda or value.item()):
             self._look(value, gradient, batch)
-        return value, gradient
+        return gradient
 
     def critic_loss(self, z, s, y=None):
         """Return the loss of the critics' own training; zero without a critic.

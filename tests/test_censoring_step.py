@@ -23,6 +23,39 @@ def test_labels_that_come_again_or_change_give_what_fresh_ones_give(method, mode
         torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("written", [True, False], ids=["written", "autograd"])
+@pytest.mark.parametrize("critic_steps", [1, 3])
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_the_penalty_asks_the_critic_before_its_last_step(method, mode, critic_steps, written):
+    literal, penalty = make_penalty(method, mode), make_penalty(method, mode)
+    if not written:
+        penalty.register_forward_hook(lambda *_: None)
+    step = CensoringStep(penalty, 1e-2, critic_steps, random_state=3)
+    assert step._writes_gradients == written
+    generator, optimizer = torch.Generator().manual_seed(3), None
+    if literal.has_critic:
+        optimizer = torch.optim.Adam(literal.critic_parameters(), 1e-2)
+    for seed in range(3):
+        z, s, y = make_batch("unbalanced", seed)
+        gradient, (value, loss) = step(z, s, y)
+        for k in range(critic_steps):
+            if k == critic_steps - 1:
+                leaf = z.clone().requires_grad_()
+                expected = literal(leaf, s, y, literal.draw_noise(generator))
+                (wanted,) = torch.autograd.grad(expected, leaf)
+            if optimizer is not None:
+                optimizer.zero_grad()
+                own_loss = literal.critic_loss(z, s, y)
+                own_loss.backward()
+                optimizer.step()
+        torch.testing.assert_close(value, expected.detach(), rtol=1e-8, atol=1e-10)
+        torch.testing.assert_close(gradient, wanted, rtol=1e-7, atol=1e-10)
+        if optimizer is not None:
+            torch.testing.assert_close(loss, own_loss.detach(), rtol=1e-8, atol=1e-10)
+    for one, other in zip(penalty.state_dict().values(), literal.state_dict().values(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
+
+
 def test_labels_written_over_are_noticed():
     z, s, y = make_batch("balanced")
     step, fresh = (CensoringStep(make_penalty("mmd", "conditional")) for _ in range(2))

@@ -1,6 +1,7 @@
 """Gradients that are written out by hand, against autograd."""
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from cases import BATCHES, IDS, N_CLASSES, N_FEATURES, N_SUBJECTS, PENALTIES, ma
 from torch import nn
 
 from braindecode_censor.censoring import CensoringStep
-from braindecode_censor.critics import LabelledMLP, _elu
+from braindecode_censor.critics import LabelledMLP
 from braindecode_censor.measures import BEGAN, MMD, Adversary
 from braindecode_censor.penalty import Penalty
 
@@ -67,6 +68,57 @@ def test_gradients_are_those_of_autograd(method, mode, options, kind):
             torch.testing.assert_close(found, own, **CLOSE)
         for (_, control), (_, moved) in zip(penalty.named_buffers(), twin.named_buffers()):
             torch.testing.assert_close(moved, control, **CLOSE)
+
+
+# the printed form asks autograd
+WITH_CRITIC = [
+    case for case in zip(CASES, NAMES) if case[0][0] in ("adv", "began") and "printed" not in case[0][2]
+]
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+@pytest.mark.parametrize(
+    ("method", "mode", "options"), [c for c, _ in WITH_CRITIC], ids=[n for _, n in WITH_CRITIC]
+)
+@pytest.mark.filterwarnings("ignore::braindecode_censor.penalty.DegenerateBatchWarning")
+def test_one_evaluation_of_the_critic_gives_what_two_give(method, mode, options, kind):
+    z, s, y = make_batch(kind)
+    penalty = learnt(method, mode, **options)
+    assert penalty.writes_gradients()
+    twin = copy.deepcopy(penalty)
+    wanted = [*penalty.gradient(z, s, y), *penalty.critic_gradient(z, s, y)]  # the second moves k
+    with torch.no_grad():
+        found = twin.written_gradients(twin.split(z), twin.make_batch(z, s, y))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, **CLOSE)
+    for (_, control), (_, moved) in zip(penalty.named_buffers(), twin.named_buffers()):
+        torch.testing.assert_close(moved, control, **CLOSE)
+
+
+def test_memory_of_earlier_batches_changes_nothing():
+    mlp = LabelledMLP(N_FEATURES, 5, [7, 3, 7], [N_SUBJECTS]).double()
+    fresh = copy.deepcopy(mlp)
+    with torch.no_grad():
+        for n in (4, 9, 4, 2, 9):
+            codes, cotangent = (
+                torch.randn(1, n, N_FEATURES).double(),
+                torch.randn(1, n, N_SUBJECTS, 5).double(),
+            )
+            fresh.scratch.clear()
+            output, tape = mlp.trace(codes, None)
+            expected, other = fresh.trace(codes, None)
+            torch.testing.assert_close(output, expected, rtol=0, atol=0)
+            for one, own in zip(
+                mlp.pull_back(cotangent, tape, to="both")[1], fresh.pull_back(cotangent, other, to="both")[1]
+            ):
+                torch.testing.assert_close(one, own, rtol=0, atol=0)
+        with torch.inference_mode():
+            mlp.trace(codes.clone(), None)
+        torch.testing.assert_close(mlp.trace(codes, None)[0], output, rtol=0, atol=0)
+        for n in range(2, 60):  # of many sizes only some are kept
+            mlp.trace(torch.randn(1, n, N_FEATURES).double(), None)
+    assert 0 < len(mlp.scratch) <= 64
+    assert not copy.deepcopy(mlp).scratch and not pickle.loads(pickle.dumps(mlp)).scratch
 
 
 @pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
@@ -189,14 +241,10 @@ def test_labels_of_both_kinds_in_one_network():
     wanted = torch.autograd.grad(output, [leaf, *mlp.parameters()], cotangent)
     with torch.no_grad():
         found = [mlp.pull_back(cotangent, tape, to="z"), *mlp.pull_back(cotangent, tape, to="parameters")]
-    for one, other in zip(found, wanted, strict=True):
+        into_z, into_parameters = mlp.pull_back(cotangent, tape, to="both")
+    for one, both, other in zip(found, [into_z, *into_parameters], wanted, strict=True):
         torch.testing.assert_close(one, other, **CLOSE)
-
-
-@pytest.mark.parametrize("n", [3, 400], ids=["small", "large"])
-def test_elu_of_any_size(n):
-    h = torch.linspace(-40, 40, 128 * n, dtype=torch.float64).view(n, 128)
-    torch.testing.assert_close(_elu(h.clone()), nn.functional.elu(h), rtol=0, atol=1e-15)
+        torch.testing.assert_close(both, other, **CLOSE)
 
 
 def test_a_measure_put_in_later_is_asked_itself():

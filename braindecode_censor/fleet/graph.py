@@ -126,7 +126,9 @@ class Graph:
             self.recorded_diagnose.clear()
 
     def push(self, inputs):
-        """Train the critics, then ask what the penalty does to z.
+        """Ask what the penalty does to z, and train the critics.
+
+        As alone: what the penalty says is said by the critics before their last step.
 
         Parameters
         ----------
@@ -140,26 +142,35 @@ class Graph:
             ``critic_losses`` (n_members,), what there is to log; and the critics' state under its own names.
         """
         z, s, y, coefficients, noise = (inputs.get(k) for k in ("z", "s", "y", "coefficients", "noise"))
-        phi, control = inputs["phi"], under_prefix(inputs, "control.")
-        losses = z.new_full((len(z),), math.nan)
-        for k in range(self.critic_steps):
-            leaf = phi.detach().requires_grad_()
-            losses, control = vmap(self._critic_loss)(self.critic_layout.unpack(leaf), control, z, s, y)
-            (gradient,) = torch.autograd.grad(losses.sum(), leaf)
-            options, steps = self.critic_options, coefficients.T[4 + 3 * k : 7 + 3 * k]
-            moments = inputs["phi_first"], inputs["phi_second"]
-            with torch.no_grad():
-                self.compiled_adam(phi, gradient, *moments, steps, options["betas"], options["eps"])
+        control, losses = under_prefix(inputs, "control."), z.new_full((len(z),), math.nan)
+        for k in range(self.critic_steps - 1):
+            losses, control = self._train_critics(inputs, control, k)
         leaf = z.clone().requires_grad_()
         values = vmap(self._penalty_value, in_dims=(0, 0, 0, 0, 0, None if noise is None else 0))(
-            self.critic_layout.unpack(phi), control, leaf, s, y, noise
+            self.critic_layout.unpack(inputs["phi"]), control, leaf, s, y, noise
         )
         (gradient,) = torch.autograd.grad(values.sum(), leaf)
+        if self.critic_steps:
+            losses, control = self._train_critics(inputs, control, self.critic_steps - 1)
         weight = coefficients[:, 3].view(-1, 1, 1)
         results = {"push": torch.where(weight != 0, weight * gradient, 0.0)}
         results |= {"values": values.detach(), "critic_losses": losses.detach()}
         results |= {name: inputs[name] for name in ("phi", "phi_first", "phi_second")}
         return results | {f"control.{name}": tensor.detach() for name, tensor in control.items()}
+
+    def _train_critics(self, inputs, control, k):
+        """Take the k-th step of the critics, in place; return their losses and controls."""
+        phi, labels = inputs["phi"], (inputs["s"], inputs["y"])
+        leaf = phi.detach().requires_grad_()
+        losses, control = vmap(self._critic_loss)(
+            self.critic_layout.unpack(leaf), control, inputs["z"], *labels
+        )
+        (gradient,) = torch.autograd.grad(losses.sum(), leaf)
+        options, steps = self.critic_options, inputs["coefficients"].T[4 + 3 * k : 7 + 3 * k]
+        moments = inputs["phi_first"], inputs["phi_second"]
+        with torch.no_grad():
+            self.compiled_adam(phi, gradient, *moments, steps, options["betas"], options["eps"])
+        return losses, control
 
     def _critic_loss(self, parameters, control, z, s, y):
         control = {name: tensor.clone() for name, tensor in control.items()}

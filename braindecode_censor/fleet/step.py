@@ -75,7 +75,7 @@ def critic_state(state):
 
 
 def take_step(parts, x, moments, masks, compiled=True, steady=True):
-    """Take one step of critics, encoders and classifiers, critics first.
+    """Take one step of encoders, classifiers and critics.
 
     The encoders of all groups and their optimisers run as one, for they are alike; penalties and critics run group by
     group.

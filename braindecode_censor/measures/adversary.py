@@ -160,8 +160,10 @@ class Adversary(Measure):
             In z.
         """
         entropy, rates = self._gain(batch, z.dtype)
-        loss, into_scores, tape = self._trace_loss(z, batch, "gain", rates)
-        return entropy - loss, self.critic.pull_back(into_scores, tape, to="z").view(z.shape).neg_()
+        losses, into_scores, tape = self._trace_losses(z, batch, "gain", rates)
+        return entropy - losses.sum((-2, -1)), self.critic.pull_back(into_scores, tape, to="z").view(
+            z.shape
+        ).neg_()
 
     def critic_gradient(self, z, batch):
         """Return :meth:`critic_loss` and its gradients in the adversary's parameters.
@@ -181,11 +183,56 @@ class Adversary(Measure):
             In the order of ``parameters()``.
         """
         rates = self._critic_rates(batch, z.dtype)
-        loss, into_scores, tape = self._trace_loss(z, batch, "critic", rates)
-        return loss, self.critic.pull_back(into_scores, tape, to="parameters")
+        losses, into_scores, tape = self._trace_losses(z, batch, "critic", rates)
+        return losses.sum((-2, -1)), self.critic.pull_back(into_scores, tape, to="parameters")
 
-    def _trace_loss(self, z, batch, purpose, rates):
-        """Weighted sum of cross-entropies (...), its gradient in the scores, and the critic's tape."""
+    def both_gradients(self, z, batch, weight=None):
+        """Return the penalty and the adversary's loss with their gradients, by one pass through the adversary.
+
+        Row by row both are the cross-entropy; they differ in the weights of the rows.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features), or (2, n, n_features)
+            Latent code, or one for each adversary.
+        batch : Batch
+            Labels.
+        weight : float, optional
+            Of what is revealed, for two codes.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            The penalty.
+        gradient : Tensor of the shape of z
+            Its gradient.
+        loss : Tensor of shape (), or (2,)
+            Of each adversary.
+        gradients : list of Tensor
+            In the order of ``parameters()``.
+        """
+        written = "censor_gradient", "reveal_gradient", "censor_and_reveal_gradient", "critic_gradient"
+        if not self._keeps(Adversary, *written):
+            return super().both_gradients(z, batch, weight)
+
+        def compute():
+            """Entropy, and the weight of each row's loss in the penalty beside that in the adversary's loss."""
+            entropy, rates = self._gain(batch, z.dtype)
+            ratio = rates / self._critic_rates(batch, z.dtype)  # of a stratum without trials nobody asks
+            ratio = ratio.expand(len(batch.s)) if batch.y is None else ratio[batch.y]
+            if weight is None:
+                return entropy, -ratio.unsqueeze(-1)
+            return (1 - weight) * entropy, torch.stack([-ratio, weight * ratio]).unsqueeze(-1)
+
+        key = (type(self), "both", z.dtype, z.shape, self.min_trials, self.reduction, weight)
+        entropy, factors = batch.once(key, compute)
+        losses, into_scores, tape = self._trace_losses(z, batch, "critic", self._critic_rates(batch, z.dtype))
+        into_z, gradients = self.critic.pull_back(into_scores, tape, to="both")
+        value = entropy + (factors * losses).sum()
+        return value, into_z.view(z.shape).mul_(factors), losses.sum((-2, -1)), gradients
+
+    def _trace_losses(self, z, batch, purpose, rates):
+        """Weighted cross-entropies (..., n, 1), their sum's gradient in the scores, and the critic's tape."""
 
         def compute():
             rate = rates if batch.y is None else rates[batch.y].unsqueeze(1)
@@ -195,9 +242,8 @@ class Adversary(Measure):
         rate, weights = batch.once(key, compute)
         scores, tape = self.critic.trace(z if z.ndim == 3 else z[None], *self._labels(batch, z.dtype))
         log_p = scores.log_softmax(-1)
-        losses = weights * log_p
-        loss = losses.sum() if z.ndim == 2 else losses.sum((-2, -1))
-        return loss, log_p.exp_().mul_(rate).add_(weights), tape
+        losses = (weights * log_p).sum(-1, keepdim=True).view(*z.shape[:-1], 1)
+        return losses, log_p.exp_().mul_(rate).add_(weights), tape
 
     def _labels(self, batch, dtype):
         """What the adversary is told beside z: the class, if there is one."""

@@ -256,6 +256,37 @@ class Measure(nn.Module):
             raise NotImplementedError(f"{type(self).__name__} has a critic, so write critic_gradient.")
         return self.critic_loss(z, batch), []
 
+    def both_gradients(self, z, batch, weight=None):
+        """Return the penalty and the critic's loss with their gradients, both of the critic as it is; likewise.
+
+        To override where one evaluation of the critic serves both.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features), or (2, n, n_features)
+            Latent code, or with ``takes_stacks`` two of them.
+        batch : Batch
+            Labels.
+        weight : float, optional
+            Of what is revealed, for two codes.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            Of :meth:`censor` or, for two codes, of :meth:`censor_and_reveal`.
+        gradient : Tensor of the shape of z
+            Its gradient.
+        loss : Tensor of shape (), or (2,)
+            Of the critic of each code.
+        gradients : list of Tensor
+            In the order of ``parameters()``.
+        """
+        if weight is None:
+            found = self.censor_gradient(z, batch)
+        else:
+            found = self.censor_and_reveal_gradient(z, batch, weight)
+        return *found, *self.critic_gradient(z, batch)
+
     def diagnostics(self, z, batch):
         """Return numbers worth logging, as tensors, so that nothing waits for the device.
 

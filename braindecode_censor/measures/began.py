@@ -125,13 +125,14 @@ class BEGAN(Measure):
         codes = z if z.ndim == 3 else z[None]
         if not self.standardise:
             return codes, torch.ones_like(codes[:, :1, :1])
-        with torch.no_grad():
-            centre = codes.mean(-2, keepdim=True)
-            spread = (codes - centre).square().mean(-2, keepdim=True).sqrt_()  # several times faster than std
-            # a dead column has no scale of its own: left out, lest a tiny divisor give it all the gradient
-            alive = spread > 1e-4 * spread.mean(-1, keepdim=True).clamp_min(1e-6)
-            scale = torch.where(alive, 1 / spread, 0.0)
-        return (codes - centre) * scale, scale
+        constant = codes.detach()
+        centred = codes - constant.mean(-2, keepdim=True)
+        n = codes.shape[-2]
+        spread = torch.linalg.vector_norm(centred.detach(), dim=-2, keepdim=True) * n**-0.5  # faster than std
+        # a dead column has no scale of its own: left out, lest a tiny divisor give it all the gradient
+        least = spread.mean(-1, keepdim=True).clamp_min_(1e-6).mul_(1e-4)
+        scale = torch.where(spread > least, 1 / spread, 0.0)
+        return centred * scale, scale
 
     def _errors(self, codes, batch, everyone, frozen, only=None):
         """Error, added over columns, of every trial as its own subject (n_codes, n), or as each (.., n_subjects)."""
@@ -288,13 +289,13 @@ class BEGAN(Measure):
     def _critic_weights(self, batch, dtype):
         """Weights of the errors in the discriminator's loss, (n_codes, n, n_subjects)."""
         everyone, own, _ = self._weights(batch, dtype)
-        return everyone - self.k.unsqueeze(1) * own
+        return torch.addcmul(everyone, self.k.unsqueeze(1), own, value=-1)
 
     def _move_control(self, batch, error):
         if self.training:
             step = self._weights(batch, error.dtype)[2] * error
             step = step.sum((-2, -1)).unsqueeze(-1) if self.printed else step.sum(-2)
-            self.k.copy_((self.k + self.beta * step).clamp(0, 1))
+            self.k.add_(step, alpha=self.beta).clamp_(0, 1)
 
     def censor_gradient(self, z, batch):
         """Return :meth:`censor` and its gradient in z.
@@ -386,18 +387,88 @@ class BEGAN(Measure):
         """
         codes, _ = self._standardised(z)
         weights = self._critic_weights(batch, z.dtype)
-        # Everybody as everybody is a lot of numbers: one code at a time, they stay in the processor's cache.
-        parts = [self._critic_gradient(weights, codes, batch, only=i) for i in range(len(codes))]
-        errors, gradients = zip(*parts)
-        error = torch.cat(errors)
+        error, residual, tape = self._trace_errors(codes, batch, True)
+        gradients = self.critic.pull_back(residual.sign_().mul_(weights.unsqueeze(-1)), tape, to="parameters")
         self._move_control(batch, error)
-        return (weights * error).sum((-2, -1)).view(z.shape[:-2]), [torch.cat(own) for own in zip(*gradients)]
+        return (weights * error).sum((-2, -1)).view(z.shape[:-2]), gradients
 
-    def _critic_gradient(self, weights, codes, batch, only):
-        """Errors of one code, and the gradients in its discriminator's parameters."""
-        error, residual, tape = self._trace_errors(codes[only : only + 1], batch, True, only)
-        g = residual.sign_().mul_(weights[only, ..., None])
-        return error, self.critic.pull_back(g, tape, to="parameters")
+    def both_gradients(self, z, batch, weight=None):
+        r"""Return the penalty and the discriminator's loss with their gradients, by one look at everybody as everybody.
+
+        In the discriminator's loss errors have weights :math:`a-k\,o`, where :math:`o` is zero but for a trial as its
+        own subject; in the loss of an encoder that censors :math:`o`, that reveals :math:`a-o=(a-k\,o)-(1-k)\,o`. So
+        beside the discriminator's gradient an encoder needs only that of trials as their own subjects.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features), or (2, n, n_features)
+            Latent code, or one for each discriminator.
+        batch : Batch
+            Labels.
+        weight : float, optional
+            Of what is revealed, for two codes.
+
+        Returns
+        -------
+        value : Tensor of shape ()
+            The penalty.
+        gradient : Tensor of the shape of z
+            Its gradient.
+        loss : Tensor of shape (), or (2,)
+            Of each discriminator.
+        gradients : list of Tensor
+            In the order of ``parameters()``.
+        """
+        written = "censor_gradient", "reveal_gradient", "censor_and_reveal_gradient", "critic_gradient"
+        if not self._keeps(BEGAN, *written):
+            return super().both_gradients(z, batch, weight)
+        codes, scale = self._standardised(z)
+        own, k_own, penalty_weights, places = self._both_weights(batch, z.dtype, weight)
+        if weight is not None:
+            own = torch.addcmul(own, k_own, self.k.index_select(1, batch.s).unsqueeze(-1))
+        weights = self._critic_weights(batch, z.dtype)
+        error, residual, tape = self._trace_errors(codes, batch, True)
+        tensors, _, labels, hidden = tape
+        sign = residual.sign_()
+        g = sign.flatten(1, 2).index_select(1, places).mul_(own)
+        own_tape = tensors, codes, labels, [h.index_select(1, places) for h in hidden]
+        push = self.critic.pull_back(g, own_tape, to="z").sub_(g)
+        g = sign.mul_(weights.unsqueeze(-1))
+        if weight is None:
+            gradients = self.critic.pull_back(g, tape, to="parameters")
+        else:
+            into_codes, gradients = self.critic.pull_back(g, tape, to="both")
+            push[1].add_(into_codes[1].sub_(g[1].sum(1)), alpha=weight)
+        self._move_control(batch, error)
+        loss = (weights * error).sum((-2, -1)).view(z.shape[:-2])
+        return (penalty_weights * error).sum(), push.mul_(scale).view(z.shape), loss, gradients
+
+    def _both_weights(self, batch, dtype, reveal):
+        """What :meth:`both_gradients` needs to know of the labels.
+
+        Returns
+        -------
+        own, k_own : Tensor of shape (n_codes, n, 1)
+            In the encoder's loss, once the discriminator's is taken from it: weight of a trial's error as its own
+            subject, and what times k is added to it.
+        weights : Tensor of shape (n_codes, n, n_subjects)
+            Of all errors in the encoder's loss.
+        places : Tensor of shape (n,)
+            Where among all trials as all subjects a trial as its own subject stands.
+        """
+
+        def compute():
+            everyone, own, _ = self._weights(batch, dtype)
+            places = torch.arange(len(batch.s), device=batch.s.device) * batch.n_subjects + batch.s
+            share = own.sum(-1, keepdim=True)
+            if reveal is None:
+                return share, None, own, places
+            k_own = torch.stack([torch.zeros_like(share), reveal * share])
+            weights = torch.stack([own, reveal * (everyone - own)])
+            return torch.stack([share, -reveal * share]), k_own, weights, places
+
+        options = (self.n_features, self.min_trials, self.reduction)
+        return batch.once((type(self), "both", dtype, *options, reveal), compute)
 
     @torch.no_grad()
     def diagnostics(self, z, batch):
@@ -418,9 +489,7 @@ class BEGAN(Measure):
         codes, _ = self._standardised(z)
         everyone, own, _ = self._weights(batch, z.dtype)
         if self.writes_gradients and not is_traced(z):
-            error = torch.cat(
-                [self._trace_errors(code[None], batch, True, i)[0] for i, code in enumerate(codes)]
-            )
+            error = self._trace_errors(codes, batch, True)[0]
         else:
             error = self._errors(codes, batch, True, frozen=True)
         found = {"divergence": ((own - everyone) * error).sum((-2, -1)), "k": self.k.mean(-1)}

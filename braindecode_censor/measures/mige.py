@@ -171,7 +171,7 @@ class MIGE(Measure):
                 cell = same_group(batch.y, batch.s)
                 outer, inner = self._cell_weights(stratum, cell, dtype)
             groups = [
-                (same, equal_groups(same) if self.takes_stacks and same is not None else None)
+                (same, _as_stack(same) if self.takes_stacks and same is not None else None)
                 for same in (stratum, cell)
             ]
             return *groups, outer[:, None], inner[:, None]
@@ -179,12 +179,12 @@ class MIGE(Measure):
         options = (self.min_trials, self.reduction, self.subject_weights, self.takes_stacks)
         return batch.once((type(self), "groups", dtype, *options), compute)
 
-    def _scores(self, z, same, members=None):
+    def _scores(self, z, same, stack=None):
         """Scores of every code (..., n, n_features) among those of its group."""
-        if members is not None:  # as a stack of small samples, instead of a large one with gaps
-            scores = torch.empty_like(z)
-            scores[..., members, :] = self._scores(z[..., members, :], None)
-            return scores
+        if stack is not None:  # of small samples, instead of a large one with gaps
+            order, back, size = stack
+            scores = self._scores(z.index_select(-2, order).view(-1, size, z.shape[-1]), None)
+            return scores.reshape(z.shape).index_select(-2, back)
         scores = self.score.fit(z, same).at_samples()
         if not self.calibrate:
             return scores
@@ -261,6 +261,15 @@ class MIGE(Measure):
         z = z.detach()
         gradient = self.gradient(z, batch) if gradient is None else gradient
         return {"scale_force": (gradient * (z - z.mean(0))).sum()}
+
+
+def _as_stack(same):
+    """Order (n,) that puts groups of one size next to each other, the way back (n,), and that size; else None."""
+    members = equal_groups(same)
+    if members is None:
+        return None
+    order = members.flatten()
+    return order, order.argsort(), members.shape[1]
 
 
 def _with_nuisance(z, s):

@@ -3,6 +3,7 @@
 import torch
 
 from braindecode_censor._check import check_fraction, check_size
+from braindecode_censor.kernels import product
 from braindecode_censor.scores.base import ScoreEstimator
 from braindecode_censor.weights import group_ranks
 
@@ -52,11 +53,13 @@ class SSGE(ScoreEstimator):
         self.n_eigen = None if n_eigen is None else check_size("n_eigen", n_eigen)
 
     def _solve(self):
-        gram, h = self._dense().double() / self._n, self._h.double()
+        gram, h = self._dense().double(), self._h.double()
         if self._same is None:
-            score, self._spectrum = self._invert(*_eigenpairs(gram), h, gram.shape[-1] > 64)
+            n = gram.shape[-1]
+            values, vectors = _eigenpairs(gram)
+            score, self._spectrum = self._invert(values / max(n, 1), vectors, h, n > 64)
         else:
-            score = self._solve_shifted(gram, h)
+            score = self._solve_shifted(gram / self._n, h)
         self._in_sample = score.to(self._h.dtype)
 
     def _solve_shifted(self, gram, h):
@@ -75,28 +78,26 @@ class SSGE(ScoreEstimator):
         """Apply the negative inverse on the kept eigenvectors to h; return also their coefficients in c."""
         kept = self._kept(values, large, peers)
         inverse = torch.where(kept, -values, torch.inf).reciprocal().unsqueeze(-1)
-        projected = inverse * (vectors.mT @ h)
-        return vectors @ projected, (vectors, inverse, projected)
+        projected = inverse * product(vectors.mT, h)
+        return product(vectors, projected), (vectors, inverse, projected)
 
     def _kept(self, values, large, peers=None):
         """Tell which eigenpairs are kept, of those ascending in the last axis, or group by group with `peers`."""
-        order = torch.arange(values.shape[-1], device=values.device)
+        n_least = self.n_eigen or 1
         if peers is None:
-            rank = len(order) - 1 - order
             upto = values.cumsum(-1)
             below, total = upto - values, upto[..., -1:]
+            least = torch.zeros_like(values, dtype=torch.bool)
+            least[..., -n_least:] = True
         else:
-            smaller = peers & (order < order[:, None])
-            rank = (peers & (order > order[:, None])).sum(-1)
+            order = torch.arange(values.shape[-1], device=values.device)
+            smaller, larger = peers & (order < order[:, None]), peers & (order > order[:, None])
             below, total = ((mask * values.unsqueeze(-2)).sum(-1) for mask in (smaller, peers))
-        if self.n_eigen is not None:
-            kept = rank < self.n_eigen
-        else:
-            large = large if isinstance(large, bool) else large.to(values.dtype)
-            ratio = self.ratio or 0.95 + 0.04 * large
+            least, large = larger.sum(-1) < n_least, large.to(values.dtype)
+        if self.n_eigen is None:
             # with all above it, a pair that is kept makes less than that share
-            kept = (below > (1 - ratio) * total) | (rank == 0)
-        return kept & (values > 0)
+            least = least | (below > (1 - (self.ratio or 0.95 + 0.04 * large)) * total)
+        return least & (values > 0)
 
     def _extend(self, apply, zeta, context):
         vectors, inverse, projected = self._spectrum
