@@ -17,9 +17,9 @@ __all__ = ["Censor"]
 class Censor(Callback):
     r"""Add a censoring penalty to the training of any Braindecode classifier.
 
-    The latent code z is what enters the module's last layer. For every training batch the critic (if the
-    penalty has one) takes a step on the detached z, and the penalty's gradient in z, times `weight`, is added
-    to the gradient that reaches z, which equals training on ``task loss + weight * penalty``.
+    The latent code z is what enters the module's last layer. For every training batch the penalty's gradient in z,
+    times `weight`, is added to the gradient that reaches z, which equals training on ``task loss + weight * penalty``,
+    and the critic (if the penalty has one) takes a step on the detached z.
     The net's own loss stays the pure task loss, so early stopping and the history keep their meaning.
 
     Parameters
@@ -42,7 +42,7 @@ class Censor(Callback):
     critic_lr : float
         Learning rate of the critic's Adam.
     critic_steps : int
-        Critic steps per batch, before the encoder's step.
+        Critic steps per batch; the penalty is that of the critic before the last of them.
     name : str or None
         Prefix of the history's columns; None takes `key`.
     random_state : int

@@ -47,8 +47,9 @@ class CensoringStep:
     r"""Return the gradient of the penalty in z, and train the critic on z.
 
     One evaluation of the critic says both what the penalty is and how the critic is to change, as in the paper's
-    listings for BEGAN and as with a gradient reversal layer. So the penalty comes from a critic that has not learnt
-    from this batch yet, and a bound that it gives on the mutual information is not biased by that.
+    listings for BEGAN and as with a gradient reversal layer. So, with one step per batch, the penalty comes from a
+    critic that has not learnt from this batch yet, and a bound that it gives on the mutual information is not biased
+    by that.
 
     Parameters
     ----------

@@ -1,5 +1,7 @@
 """Small networks that measures train against the encoder."""
 
+import threading
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -7,9 +9,6 @@ from torch.nn import functional as F
 from braindecode_censor.weights import one_hot_rows
 
 __all__ = ["LabelledMLP", "VectorAdam", "is_labelled_mlp"]
-
-# Of the rectifiers below zero, as in the discriminators of GANs: a narrow bottleneck of plain ones dies.
-_SLOPE = 0.2
 
 
 class LabelledMLP(nn.Module):
@@ -88,10 +87,14 @@ class LabelledMLP(nn.Module):
         """
         tensors = _pick([getattr(self, name) for name in self.names], only)
         tensors = [tensor.detach() for tensor in tensors] if frozen else tensors
-        output, _ = self._run(tensors, z if z.ndim == 3 else z[None], labels, _no_scratch)
+        # ELU, because a narrow bottleneck of rectifiers dies; in place, because its gradient then follows from its
+        # result, without a second exponential
+        output, _ = self._run(
+            tensors, z if z.ndim == 3 else z[None], labels, lambda h, _: F.elu_(h), _no_scratch
+        )
         return output if z.ndim == 3 else output[0]
 
-    def _run(self, tensors, codes, labels, take):
+    def _run(self, tensors, codes, labels, activate, take):
         """Output (n_codes, n, [n_labels,] n_outputs), and the values of the hidden layers (n_codes, rows, width)."""
         layers, offsets = tensors[: self.n_tensors], tensors[self.n_tensors :]
         weight, bias = layers[:2]
@@ -109,12 +112,12 @@ class LabelledMLP(nn.Module):
         if every is not None:
             into = take(0, bias, *lead, every.shape[1], width)
             h = torch.add(h.unsqueeze(2), every.unsqueeze(1), out=into)
-        hidden = [F.leaky_relu_(h.flatten(1, -2), _SLOPE)]
+        hidden = [activate(h.flatten(1, -2), take)]
         for i, (weight, bias) in enumerate(zip(layers[2:-2:2], layers[3:-2:2]), 1):
             into = take(i, bias, *hidden[-1].shape[:2], weight.shape[1])
-            h = torch.baddbmm(bias, hidden[-1], weight.mT, out=into)
-            hidden.append(F.leaky_relu_(h, _SLOPE))
-        output = torch.baddbmm(layers[-1], hidden[-1], layers[-2].mT)
+            hidden.append(activate(torch.baddbmm(bias, hidden[-1], weight.mT, out=into), take))
+        into = take("output", bias, *hidden[-1].shape[:2], self.n_outputs)
+        output = torch.baddbmm(layers[-1], hidden[-1], layers[-2].mT, out=into)
         return (output if every is None else output.unflatten(1, (-1, every.shape[1]))), hidden
 
     @property
@@ -141,12 +144,12 @@ class LabelledMLP(nn.Module):
         Returns
         -------
         output : Tensor of shape (n_codes, n, [n_labels,] n_outputs)
-            Output of the last layer.
+            Output of the last layer; like the tape to be used before the next call.
         tape : tuple
-            What :meth:`pull_back` needs, until the next call.
+            What :meth:`pull_back` needs.
         """
         tensors = _pick(tuple(self._parameters.values()), only)  # faster than by name
-        output, hidden = self._run(tensors, codes, labels, self.scratch.take)
+        output, hidden = self._run(tensors, codes, labels, _elu, self.scratch.take)
         return output, (tensors, codes, labels, hidden)
 
     def pull_back(self, gradient, tape, to):
@@ -173,7 +176,7 @@ class LabelledMLP(nn.Module):
             if to != "z":
                 found = [torch.bmm(g.mT, h), g.sum(1, keepdim=True), *found]
             g = torch.bmm(g, weight, out=self.scratch.take(("back", i % 2), g, *h.shape))
-            g = _leaky_relu_backward(g, h, _SLOPE, True, grad_input=g)
+            g = _elu_backward(g, 1, 1, 1, True, h, grad_input=g)
         into_first = g if len(shape) == 2 else g.view(*shape, -1).sum(2)
         into_codes = None if to == "parameters" else torch.bmm(into_first, weights[0])
         if to == "z":
@@ -184,21 +187,63 @@ class LabelledMLP(nn.Module):
             found.append(g.view(*shape, -1).sum(1) if label is None else _as_rows(label, offset) @ into_first)
         return found if to == "parameters" else (into_codes, found)
 
+    def pull_back_rows(self, gradients, tape, weights):
+        """Pull back every row for itself, and add the rows up with weights for the parameters.
+
+        For several losses that are sums of the same numbers with other weights.
+
+        Parameters
+        ----------
+        gradients : Tensor of shape (n_codes, n, n_labels, n_outputs)
+            Of a number of every row, in the output; weighed in place.
+        tape : tuple
+            From :meth:`trace` with a label that is None; used up.
+        weights : Tensor of shape (n_codes, n, n_labels)
+            Of the rows.
+
+        Returns
+        -------
+        rows : Tensor of shape (n_codes, n, n_labels, width)
+            Gradient of every row's number in what enters the first activation; to be used before the next call.
+        weighed : Tensor of shape (n_codes, n, width)
+            The same, weighed and added up over the label's values.
+        gradients : list of Tensor
+            In the parameters, of the weighed sum.
+        """
+        tensors, codes, labels, hidden = tape
+        g, weight = gradients.flatten(1, 2), weights.flatten(1).unsqueeze(-1)
+        found = []
+        for i, (matrix, h) in enumerate(zip(reversed(tensors[: self.n_tensors : 2]), reversed(hidden))):
+            into = torch.bmm(g, matrix, out=self.scratch.take(("back", i % 2), g, *h.shape))
+            into = _elu_backward(into, 1, 1, 1, True, h, grad_input=into)
+            bias = torch.bmm(weight.mT, g)
+            (g if g.shape[-1] < h.shape[-1] else h).mul_(weight)  # the narrower one takes less time
+            found = [torch.bmm(g.mT, h), bias, *found]
+            g = into
+        rows = g.view(*weights.shape, -1)
+        weighed = torch.mul(rows, weights.unsqueeze(-1), out=h.view(rows.shape))
+        into_first = weighed.sum(2)
+        found = [torch.bmm(into_first.mT, codes), into_first.sum(1, keepdim=True), *found]
+        for offset, label in zip(tensors[self.n_tensors :], labels):
+            found.append(weighed.sum(1) if label is None else _as_rows(label, offset) @ into_first)
+        return rows, into_first, found
+
 
 class _Scratch(dict):
     """Memory for intermediate results, the same in each step: fresh memory takes longer to get than to fill."""
 
-    _MOST = 64  # enough for batches of a few sizes
+    _MOST = 2**26  # bytes
 
     def take(self, name, like, *shape):
         """Tensor of a shape, of the type and on the device of another; what it holds counts until its next use."""
         if torch.is_inference_mode_enabled():  # what is made there cannot be written to elsewhere
             return None
-        key = name, shape, like.dtype, like.device
+        key = name, shape, like.dtype, like.device, threading.get_ident()
         if key not in self:
-            if len(self) == self._MOST:
-                self.clear()
             self[key] = like.new_empty(shape)
+            if sum(tensor.nbytes for tensor in self.values()) > self._MOST:  # batches of many sizes
+                self.clear()
+                self[key] = like.new_empty(shape)
         return self[key]
 
     def __reduce__(self):
@@ -234,8 +279,17 @@ def _pick(tensors, only):
     return tensors if only is None else [tensor[only : only + 1] for tensor in tensors]
 
 
-# of a leaky rectifier from its result: gradient, result, slope, "result"
-_leaky_relu_backward = torch.ops.aten.leaky_relu_backward.grad_input
+def _elu(h, take):
+    """ELU in place and in passes: torch's own takes its time over each number."""
+    below = torch.clamp_max(h, 0, out=take(("back", 0), h, *h.shape))  # the way back has not begun yet
+    return torch.maximum(h, below.exp_().sub_(_ONE), out=h)
+
+
+_ONE = torch.ones((), dtype=torch.float32, device="cpu")  # a Python number would be made a tensor each time
+
+
+# of ELU from its result: gradient, alpha, scale, scale of the input, "result", result
+_elu_backward = torch.ops.aten.elu_backward.grad_input
 
 
 class VectorAdam:
@@ -259,6 +313,9 @@ class VectorAdam:
         self.first, self.second = torch.zeros_like(self.vector), torch.zeros_like(self.vector)
         self.count = torch.zeros((), dtype=torch.float32, device=self.vector.device)
         self._tie()
+
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name not in ("gradient", "_parts")}
 
     def __setstate__(self, state):
         vars(self).update(state)

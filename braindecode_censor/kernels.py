@@ -191,7 +191,7 @@ class DiagonalKernel:
             Returns the matrix of `apply`: (n, m) here, since it acts on each coordinate alike.
         """
         psi, first = self.profile(d2, precision, order=1)
-        if mask.shape == d2.shape[-2:]:
+        if mask.shape != (1, 1):
             psi, first = psi * mask, first * mask
         divergence = -2 * _times_differences(first, x, y)
         return (lambda c: psi @ c), divergence, (lambda: psi)

@@ -119,7 +119,7 @@ class Penalty(nn.Module):
         if len(z) < 2 or not self.writes_gradients():
             return gradient_by_autograd(self, z, s, y, noise=noise)
         batch = self._with_noise(self.make_batch(z, s, y, noise), z)
-        with torch.no_grad():
+        with torch.no_grad(), _full_precision(z):
             value, gradient = self.written_gradient(self.split(at_least_single(z)), batch)
         return value, gradient.to(z.dtype)
 
@@ -249,7 +249,7 @@ class Penalty(nn.Module):
         if len(z) < 2 or not self.writes_gradients():
             return critic_gradient_by_autograd(self, self.critic_parameters(), z, s, y)
         batch = self.make_batch(z, s, y)
-        with torch.no_grad():
+        with torch.no_grad(), _full_precision(z):
             return self.written_critic_gradient(self.split(at_least_single(z)), batch)
 
     def written_critic_gradient(self, codes, batch):
@@ -337,7 +337,10 @@ class Penalty(nn.Module):
         numbers : dict of str to Tensor of shape ()
             The measure's numbers; those of the revealing half carry the suffix ``_reveal``.
         """
-        z, batch = at_least_single(z), self.make_batch(z, s, y)
+        with _full_precision(z):
+            return self._diagnose(at_least_single(z), self.make_batch(z, s, y), gradient)
+
+    def _diagnose(self, z, batch, gradient):
         if self._judges_halves_at_once() and self.has_critic:
             both = self.measures[0].diagnostics(self.split(z), batch)
             return {
@@ -523,6 +526,11 @@ def _check_takes_halves(measure):
             f"measures holds one {type(measure).__name__}, but mode='complementary' has two terms: pass two measures, "
             "or one that takes stacks and has a critic for each."
         )
+
+
+def _full_precision(z):
+    """Leave autocast, under which products that are told where to write are not cast and all others are."""
+    return torch.autocast(z.device.type, enabled=False)
 
 
 def at_least_single(z):

@@ -56,7 +56,7 @@ class Batch(NamedTuple):
     noise: Tensor | None = None
     facts: dict | None = None
 
-    def once(self, key, compute):
+    def once(self, key, compute, version=None):
         """Return what depends on the labels alone, computed the first time it is asked for.
 
         A critic, the penalty and both halves of z ask for the same weights of the same trials.
@@ -67,6 +67,8 @@ class Batch(NamedTuple):
             Names the result: everything it depends on besides the labels.
         compute : callable
             Makes the result, from no argument.
+        version : hashable, optional
+            A number that may change from step to step; only the latest result is kept.
 
         Returns
         -------
@@ -75,9 +77,10 @@ class Batch(NamedTuple):
         """
         if self.facts is None:
             return compute()
-        if key not in self.facts:
-            self.facts[key] = compute()
-        return self.facts[key]
+        known = self.facts.get(key)
+        if known is None or known[0] != version:
+            known = self.facts[key] = version, compute()
+        return known[1]
 
 
 def one_hot_rows(labels, n_labels, dtype):

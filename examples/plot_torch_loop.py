@@ -37,9 +37,9 @@ x_test, y_test, s_test = draw(500)
 # %%
 # The loop
 # --------
-# Two optimisers. The critic belongs to the penalty, so its parameters must not be among the model's. It takes its
-# step first, on the detached code; then encoder and classifier step on the sum of task loss and weighted penalty.
-# Penalties without a critic (``mmd``, ``pairmmd``, ``mige``) have no critic parameters, and the two middle
+# Two optimisers. The critic belongs to the penalty, so its parameters must not be among the model's. Encoder and
+# classifier step on the sum of task loss and weighted penalty, then the critic on the same batch's detached code.
+# Penalties without a critic (``mmd``, ``pairmmd``, ``mige``) have no critic parameters, and the critic's three
 # lines fall away.
 
 
@@ -56,12 +56,12 @@ def train(weight, epochs=10):
         for batch in torch.randperm(len(x_train)).split(100):
             x, y, s = x_train[batch], y_train[batch], s_train[batch]
             z = encoder(x)
-            critic_step.zero_grad()
-            criterion.critic_loss(z, s, y).backward()
-            critic_step.step()
             model_step.zero_grad()
             criterion(classifier(z), y, z, s).backward()
             model_step.step()
+            critic_step.zero_grad()
+            criterion.critic_loss(z, s, y).backward()
+            critic_step.step()
         with torch.no_grad():
             z = encoder(x_test)
             nats.append(penalty(z, s_test).item())

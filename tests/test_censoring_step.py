@@ -1,13 +1,14 @@
 """The step of a training: labels that come again, and what an epoch's end says of the penalty."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from cases import IDS, PENALTIES, make_batch, make_penalty
 
 from braindecode_censor.censoring import CensoringStep, EpochMonitor
-from braindecode_censor.measures import MIGE, Measure
+from braindecode_censor.measures import BEGAN, MIGE, Adversary, Measure
 from braindecode_censor.penalty import Penalty
 
 
@@ -54,6 +55,92 @@ def test_the_penalty_asks_the_critic_before_its_last_step(method, mode, critic_s
             torch.testing.assert_close(loss, own_loss.detach(), rtol=1e-8, atol=1e-10)
     for one, other in zip(penalty.state_dict().values(), literal.state_dict().values(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["adv", "began"])
+def test_a_changed_weight_of_revealing_counts_at_once(method):
+    penalty = make_penalty(method, "complementary")
+    step, (z, s, y) = CensoringStep(penalty, 1e-9), make_batch("balanced")
+    for reveal in (0.2, 1.5, 0.0, 0.2):
+        penalty.reveal = reveal
+        expected = penalty.gradient(z, s, y)[1]
+        torch.testing.assert_close(step(z, s, y)[0], expected, rtol=1e-5, atol=1e-8)
+    assert len(step._batch[0].facts) < 10  # versions do not pile up
+
+
+class Promised(Adversary):
+    """Writes a gradient of its own, and says so."""
+
+    writes_gradients = True
+
+    def censor(self, z, batch):
+        return 2 * super().censor(z, batch)
+
+    def censor_gradient(self, z, batch):
+        value, gradient = super().censor_gradient(z, batch)
+        return 2 * value, 2 * gradient
+
+
+class Louder(BEGAN):
+    """Writes the discriminator's gradient anew, and says so."""
+
+    writes_gradients = True
+
+    def critic_loss(self, z, batch):
+        return 3 * super().critic_loss(z, batch)
+
+    def critic_gradient(self, z, batch):
+        loss, gradients = super().critic_gradient(z, batch)
+        return 3 * loss, [3 * gradient for gradient in gradients]
+
+
+@pytest.mark.parametrize("kind", [Promised, Louder])
+def test_a_promise_of_a_subclass_is_kept_in_training(kind):
+    z, s, y = make_batch("balanced")
+    penalty = Penalty([kind(z.shape[1], 4).double()], "marginal", 4)
+    assert penalty.writes_gradients()
+    leaf = z.clone().requires_grad_()
+    twin = copy.deepcopy(penalty)
+    expected, own = twin(leaf, s), twin.critic_loss(z, s)
+    gradient, (value, loss) = CensoringStep(penalty)(z, s, y)
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected, leaf)[0])
+    torch.testing.assert_close((value, loss), (expected.detach(), own.detach()))
+
+
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_autocast_is_left_for_what_is_written_out(method, mode):
+    z, s, y = make_batch("balanced", dtype=torch.float32)
+    penalty = make_penalty(method, mode, dtype=torch.float32).eval()
+    noise = penalty.draw_noise(torch.Generator().manual_seed(0))
+    found = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            one = (
+                penalty.gradient(z, s, y, noise),
+                penalty.critic_gradient(z, s, y)[0],
+                penalty.diagnostics(z, s, y),
+            )
+            found.append(one)
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("method", ["adv", "began"])
+def test_two_threads_may_ask_one_penalty(method):
+    penalty, (z, s, y) = make_penalty(method, "complementary").eval(), make_batch("balanced")
+    codes = [z + k for k in range(40)]
+    expected = [penalty.gradient(code, s, y)[1] for code in codes]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda code: penalty.gradient(code, s, y)[1], codes * 5))
+    torch.testing.assert_close(found, expected * 5, rtol=0, atol=0)
+
+
+def test_labels_of_few_bits():
+    z, s, y = make_batch("balanced")
+    for method in ("adv", "began"):
+        penalty = make_penalty(method, "complementary")
+        expected = penalty.gradient(z, s, y)[1]
+        gradient, _ = CensoringStep(penalty)(z, s.to(torch.int8), y.to(torch.int8))
+        torch.testing.assert_close(gradient, expected)
 
 
 def test_labels_written_over_are_noticed():

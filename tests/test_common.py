@@ -65,6 +65,7 @@ def members(n=8):
 
 
 @pytest.mark.parametrize(("method", "mode", "options"), VARIANTS, ids=VARIANT_IDS)
+@pytest.mark.filterwarnings("error:There is a performance drop")
 def test_vmap_equals_a_loop(method, mode, options):
     """Eight members, each with its own critic, control, codes, labels and noise; values and gradients."""
     z, s, y = members()

@@ -224,8 +224,8 @@ class Adversary(Measure):
                 return entropy, -ratio.unsqueeze(-1)
             return (1 - weight) * entropy, torch.stack([-ratio, weight * ratio]).unsqueeze(-1)
 
-        key = (type(self), "both", z.dtype, z.shape, self.min_trials, self.reduction, weight)
-        entropy, factors = batch.once(key, compute)
+        key = (type(self), "both", z.dtype, z.shape, self.min_trials, self.reduction)
+        entropy, factors = batch.once(key, compute, version=weight)
         losses, into_scores, tape = self._trace_losses(z, batch, "critic", self._critic_rates(batch, z.dtype))
         into_z, gradients = self.critic.pull_back(into_scores, tape, to="both")
         value = entropy + (factors * losses).sum()

@@ -151,7 +151,8 @@ class BEGAN(Measure):
         """Errors, as :meth:`_errors` finds them, the residuals, and the critic's tape."""
         output, tape = self.critic.trace(codes, *self._labels(batch, everyone), only=only)
         residual = output.sub_(codes.unsqueeze(2) if everyone else codes)
-        return residual.abs().sum(-1), residual, tape
+        into = self.critic.scratch.take("errors", residual, *residual.shape)
+        return torch.abs(residual, out=into).sum(-1), residual, tape
 
     def _labels(self, batch, everyone):
         """What the discriminator is told: every subject or the trial's own, and the class if there is one."""
@@ -295,7 +296,7 @@ class BEGAN(Measure):
         if self.training:
             step = self._weights(batch, error.dtype)[2] * error
             step = step.sum((-2, -1)).unsqueeze(-1) if self.printed else step.sum(-2)
-            self.k.add_(step, alpha=self.beta).clamp_(0, 1)
+            self.k.copy_(torch.add(self.k, step, alpha=self.beta).clamp(0, 1))
 
     def censor_gradient(self, z, batch):
         """Return :meth:`censor` and its gradient in z.
@@ -423,22 +424,19 @@ class BEGAN(Measure):
         if not self._keeps(BEGAN, *written):
             return super().both_gradients(z, batch, weight)
         codes, scale = self._standardised(z)
-        own, k_own, penalty_weights, places = self._both_weights(batch, z.dtype, weight)
+        own, k_own, penalty_weights, places, s = self._both_weights(batch, z.dtype, weight)
         if weight is not None:
-            own = torch.addcmul(own, k_own, self.k.index_select(1, batch.s).unsqueeze(-1))
+            own = torch.addcmul(own, k_own, self.k.index_select(1, s).unsqueeze(-1))
         weights = self._critic_weights(batch, z.dtype)
         error, residual, tape = self._trace_errors(codes, batch, True)
-        tensors, _, labels, hidden = tape
         sign = residual.sign_()
-        g = sign.flatten(1, 2).index_select(1, places).mul_(own)
-        own_tape = tensors, codes, labels, [h.index_select(1, places) for h in hidden]
-        push = self.critic.pull_back(g, own_tape, to="z").sub_(g)
-        g = sign.mul_(weights.unsqueeze(-1))
-        if weight is None:
-            gradients = self.critic.pull_back(g, tape, to="parameters")
-        else:
-            into_codes, gradients = self.critic.pull_back(g, tape, to="both")
-            push[1].add_(into_codes[1].sub_(g[1].sum(1)), alpha=weight)
+        direct = sign.flatten(1, 2).index_select(1, places).mul_(own)
+        rows, everybody, gradients = self.critic.pull_back_rows(sign, tape, weights)
+        hidden = rows.flatten(1, 2).index_select(1, places).mul_(own)
+        if weight is not None:
+            hidden[1].add_(everybody[1], alpha=weight)
+            direct[1].add_(sign[1].sum(1), alpha=weight)
+        push = torch.bmm(hidden, self.critic.weight_0).sub_(direct)
         self._move_control(batch, error)
         loss = (weights * error).sum((-2, -1)).view(z.shape[:-2])
         return (penalty_weights * error).sum(), push.mul_(scale).view(z.shape), loss, gradients
@@ -455,20 +453,23 @@ class BEGAN(Measure):
             Of all errors in the encoder's loss.
         places : Tensor of shape (n,)
             Where among all trials as all subjects a trial as its own subject stands.
+        s : Tensor of shape (n,), int64
+            Subjects.
         """
 
         def compute():
             everyone, own, _ = self._weights(batch, dtype)
-            places = torch.arange(len(batch.s), device=batch.s.device) * batch.n_subjects + batch.s
+            s = batch.s.long()
+            places = torch.arange(len(s), device=s.device) * batch.n_subjects + s
             share = own.sum(-1, keepdim=True)
             if reveal is None:
-                return share, None, own, places
+                return share, None, own, places, s
             k_own = torch.stack([torch.zeros_like(share), reveal * share])
             weights = torch.stack([own, reveal * (everyone - own)])
-            return torch.stack([share, -reveal * share]), k_own, weights, places
+            return torch.stack([share, -reveal * share]), k_own, weights, places, s
 
         options = (self.n_features, self.min_trials, self.reduction)
-        return batch.once((type(self), "both", dtype, *options, reveal), compute)
+        return batch.once((type(self), "both", dtype, *options), compute, version=reveal)
 
     @torch.no_grad()
     def diagnostics(self, z, batch):

@@ -56,8 +56,7 @@ class SSGE(ScoreEstimator):
         gram, h = self._dense().double(), self._h.double()
         if self._same is None:
             n = gram.shape[-1]
-            values, vectors = _eigenpairs(gram)
-            score, self._spectrum = self._invert(values / max(n, 1), vectors, h, n > 64)
+            score, self._spectrum = self._invert(*_eigenpairs(gram, max(n, 1)), h, n > 64)
         else:
             score = self._solve_shifted(gram / self._n, h)
         self._in_sample = score.to(self._h.dtype)
@@ -105,12 +104,13 @@ class SSGE(ScoreEstimator):
         return apply((-vectors @ (inverse * projected)).to(self._h.dtype) / self._n)
 
 
-def _eigenpairs(matrix):
-    """Eigenvalues, ascending, and eigenvectors of symmetric matrices."""
+def _eigenpairs(matrix, n=1):
+    """Eigenvalues, ascending, and eigenvectors of symmetric matrices, divided by n."""
     if not matrix.is_cuda:
-        return torch.linalg.eigh(matrix)
+        values, vectors = torch.linalg.eigh(matrix)
+        return values / n, vectors
     # torch's eigh takes matrices of this size one by one on a GPU. This decomposition is batched under vmap, and for
     # a positive definite matrix it is the same.
     shift = 2.0 * torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-    vectors, values, _ = torch.linalg.svd(matrix + shift, driver="gesvda")
+    vectors, values, _ = torch.linalg.svd(matrix / n + shift, driver="gesvda")
     return (values - 2.0).flip(-1), vectors.flip(-1)

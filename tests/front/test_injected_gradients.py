@@ -28,11 +28,18 @@ class DoubleEEGNet(EEGNet):
 
 
 class Compare(Callback):
-    """Recompute every batch's gradients by autograd on the sum of task loss and penalty."""
+    """Recompute every batch's gradients by autograd on the sum of task loss and penalty.
+
+    The penalty is that of the critic before it learns from the batch.
+    """
 
     def __init__(self, censor, weight=WEIGHT):
         self.censor, self.weight = censor, weight
         self.errors_ = []
+
+    def on_batch_begin(self, net, batch=None, training=None, **kwargs):
+        step = self.censor.step_
+        self.penalty_ = None if step is None else copy.deepcopy(step.penalty)
 
     def on_grad_computed(self, net, named_parameters, batch=None, **kwargs):
         module = getattr(net.module_, "_orig_mod", net.module_)
@@ -43,7 +50,9 @@ class Compare(Callback):
         hook.remove()
         step = self.censor.step_
         z = found[0].flatten(1)
-        total = task + self.weight * step.penalty(z, self.censor.s_, self.censor.y_, noise=step.noise)
+        if self.penalty_ is None:  # before the first batch
+            self.penalty_ = self.censor._build(z.detach()).penalty
+        total = task + self.weight * self.penalty_(z, self.censor.s_, self.censor.y_, noise=step.noise)
         expected = torch.autograd.grad(total, list(module.parameters()), retain_graph=True)
         plain = torch.autograd.grad(task, list(module.parameters()))
         got = [parameter.grad for parameter in module.parameters()]
