@@ -227,7 +227,8 @@ class EpochMonitor:
         own = isinstance(penalty, Penalty) and type(penalty).diagnostics is Penalty.diagnostics
         z, s, y = (torch.cat(parts) for parts in zip(*(self.seen if many else self.seen[:1])))
         labels = self.labels if own and not many else (s, y)
-        knows = not many and own and penalty.writes_gradients()
+        asks = own and any(measure.diagnoses_gradient for measure in penalty.measures)
+        knows = not many and asks and penalty.writes_gradients()
         with torch.no_grad():
             found = penalty.diagnostics(z, *labels, **({"gradient": self.gradient} if knows else {}))
         numbers |= {name.removeprefix("subject_"): value.item() for name, value in found.items()}

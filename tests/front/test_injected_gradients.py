@@ -144,7 +144,7 @@ def test_the_critic_is_trained_by_its_own_loss_alone(data, method):
     fresh = copy.deepcopy(penalty.state_dict())
     replay = CensoringStep(penalty)
     for batch in record.batches_:
-        replay(*batch, needs_gradient=False)
+        replay(*batch)
     trained = censor.step_.penalty.state_dict()
     assert net.history[-1, "train_batch_count"] == len(record.batches_) == 4
     assert any(not torch.equal(fresh[name], trained[name]) for name in trained)
