@@ -86,17 +86,17 @@ class SSGE(ScoreEstimator):
         if peers is None:
             upto = values.cumsum(-1)
             below, total = upto - values, upto[..., -1:]
-            least = torch.zeros_like(values, dtype=torch.bool)
-            least[..., -n_least:] = True
+            kept = torch.zeros_like(values, dtype=torch.bool)
+            kept[..., -n_least:] = True
         else:
             order = torch.arange(values.shape[-1], device=values.device)
             smaller, larger = peers & (order < order[:, None]), peers & (order > order[:, None])
             below, total = ((mask * values.unsqueeze(-2)).sum(-1) for mask in (smaller, peers))
-            least, large = larger.sum(-1) < n_least, large.to(values.dtype)
+            kept, large = larger.sum(-1) < n_least, large.to(values.dtype)
         if self.n_eigen is None:
             # with all above it, a pair that is kept makes less than that share
-            least = least | (below > (1 - (self.ratio or 0.95 + 0.04 * large)) * total)
-        return least & (values > 0)
+            kept = kept | (below > (1 - (self.ratio or 0.95 + 0.04 * large)) * total)
+        return kept & (values > 0)
 
     def _extend(self, apply, zeta, context):
         vectors, inverse, projected = self._spectrum
