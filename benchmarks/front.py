@@ -6,18 +6,22 @@ callback   Braindecode's own EEGClassifier and EEGNet, with and without the Cens
 stock      CensoredEEGClassifier(fast=False)
 fast       CensoredEEGClassifier, whose plain epoch is several times cheaper, so that the same censoring weighs more
 
-Each setting has a plain twin, and both are trained in turns, a few epochs each, now the one first, now the other:
-whatever else the machine does falls on both, and both have trained equally long. An epoch is everything skorch does
-in it: batches, critic, encoder, validation, logging. On a CPU with one thread its processor time is taken, which other
-processes lengthen less than the wall clock; on a GPU the wall clock. Other processes can only lengthen it, so of the
-epochs of a turn the fastest counts; printed are the quartiles over turns of the ratio of two such epochs.
+Each setting has a plain twin. Both train side by side on one core, an epoch of the one, an epoch of the other, so that
+whatever else the machine does falls on both: of two cores the one with the busier neighbour would be slower, and turns
+shorter than an epoch would measure how long it takes to get one's data back into the cache. An epoch is everything
+skorch does in it: batches, critic, encoder, validation, logging. On a CPU with one thread its processor time is taken,
+which other processes lengthen less than the wall clock; on a GPU the wall clock. Printed are the quartiles over epochs
+of the ratio of the twins' times.
 
     python benchmarks/front.py                      # CPU, one thread
-    python benchmarks/front.py --net fast --device cuda --repeats 40
+    python benchmarks/front.py --net fast --device cuda
 """
 
 import argparse
+import os
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -30,6 +34,7 @@ METHODS = ("adv", "mmd", "pairmmd", "mige", "began")
 MODES = ("marginal", "conditional", "complementary")
 TARGET = {"adv": 1.2, "mmd": 1.2}
 OTHERS = 1.35
+LEFT_OUT = 4
 
 
 def make_data(shape, n_subjects=9, n_trials=80):
@@ -53,8 +58,48 @@ def make_data(shape, n_subjects=9, n_trials=80):
     return x, np.arange(len(subjects)) % 2, subjects
 
 
-def make_trainer(kind, data, method, mode, device):
-    """Return a function that trains one more epoch, and the stopwatch of these epochs.
+class TakeTurns(Stopwatch):
+    """Time every epoch, and let another training do one before the next.
+
+    Parameters
+    ----------
+    may_start, may_other_start : threading.Semaphore
+        Acquired before an epoch, and released after it.
+    """
+
+    def __init__(self, may_start, may_other_start):
+        super().__init__()
+        self.may_start, self.may_other_start = may_start, may_other_start
+
+    def on_epoch_begin(self, net, **kwargs):
+        """Wait, then start the clock.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        **kwargs
+            Ignored.
+        """
+        self.may_start.acquire()
+        super().on_epoch_begin(net)
+
+    def on_epoch_end(self, net, **kwargs):
+        """Stop the clock, and let the other start.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        **kwargs
+            Ignored.
+        """
+        super().on_epoch_end(net)
+        self.may_other_start.release()
+
+
+def train(kind, data, method, mode, device, n_epochs, watch):
+    """Train a net.
 
     Parameters
     ----------
@@ -63,91 +108,60 @@ def make_trainer(kind, data, method, mode, device):
     data : tuple of ndarray
         X, y and subjects.
     method, mode : str or None, str
-        Censoring method, or None, and mode.
+        Censoring method, or None, and mode. Conditional censoring draws its batches per class too; so does its twin.
     device : str
         Where to train.
-
-    Returns
-    -------
-    train : callable
-        Trains an epoch.
-    watch : Stopwatch
-        Times it.
+    n_epochs : int
+        How long.
+    watch : TakeTurns
+        Times the epochs.
     """
     x, y, subjects = data
-    watch = Stopwatch()
-    if kind == "callback":
-        censor = [] if method is None else [Censor(method, mode, weight=0.1, subjects=subjects)]
-        options = {
-            "module__final_layer_with_constraint": True,
-            "max_epochs": 1,
-            "batch_size": 64,
-            "verbose": 0,
-        }
-        net = EEGClassifier("EEGNet", callbacks=[*censor, watch], device=device, **options)
-        return lambda: net.partial_fit(x, y), watch
-    # So many epochs in a row as it takes for the moments of the trials to be computed once, not in every batch.
-    options = {"max_epochs": 8 if kind == "fast" else 1, "fast": kind == "fast", "device": device}
-    options["callbacks"] = [("watch", watch)]
-    net = CensoredEEGClassifier(penalty=method, censoring=mode, weight=0.1, **options)
-    return lambda: net.partial_fit(x, y, subjects=subjects), watch
+    options = {"max_epochs": n_epochs, "device": device, "verbose": 0}
+    try:
+        if kind == "callback":
+            censor = [] if method is None else [Censor(method, mode, weight=0.1, subjects=subjects)]
+            options |= {"module__final_layer_with_constraint": True, "batch_size": 64}
+            EEGClassifier("EEGNet", callbacks=[*censor, watch], **options).fit(x, y)
+        else:
+            options |= {"fast": kind == "fast", "callbacks": [("watch", watch)]}
+            net = CensoredEEGClassifier(penalty=method, censoring=mode, weight=0.1, **options)
+            net.fit(x, y, subjects=subjects)
+    finally:  # also after an error nobody is left waiting
+        watch.may_other_start.release(n_epochs)
 
 
-def measure(kind, shape, settings, repeats, device):
-    """Train all settings in turns and collect the seconds of an epoch in every turn.
+def measure(kind, data, method, mode, n_epochs, device):
+    """Train with and without censoring, epoch by epoch in turn.
 
     Parameters
     ----------
     kind : {"callback", "stock", "fast"}
         Which net.
-    shape : tuple of int
-        Channels and samples.
-    settings : list of tuple
-        Methods and modes.
-    repeats : int
-        Turns per setting, after one that is left out.
+    data : tuple of ndarray
+        X, y and subjects.
+    method, mode : str
+        Censoring method and mode.
+    n_epochs : int
+        Epochs, after a few that are left out: the first ones compute what is kept for all others.
     device : str
         Where to train.
 
     Returns
     -------
-    seconds : dict of ndarray of shape (repeats, 2)
-        By method and mode, of a plain and of a censored epoch.
+    seconds : ndarray of shape (2, n_epochs)
+        Of plain and of censored epochs.
     """
-    data = make_data(shape)
-    # Conditional censoring draws its batches per class too; its plain twin does the same.
-    twins = {
-        (method, mode): [make_trainer(kind, data, one, mode, device) for one in (None, method)]
-        for method, mode in settings
-    }
-    seconds = {setting: [] for setting in settings}
-    for turn in range(repeats + 1):
-        for setting, trainers in twins.items():
-            order = (0, 1) if turn % 2 else (1, 0)
-            times = {k: take_turn(*trainers[k]) for k in order}
-            if turn:
-                seconds[setting].append((times[0], times[1]))
-    return {setting: np.array(values) for setting, values in seconds.items()}
-
-
-def take_turn(train, watch):
-    """Train, and return how long an epoch takes.
-
-    Parameters
-    ----------
-    train : callable
-        Trains some epochs.
-    watch : Stopwatch
-        Times them.
-
-    Returns
-    -------
-    seconds : float
-        Of the fastest of these epochs.
-    """
-    watch.times_.clear()
-    train()
-    return min(watch.times_)
+    plain_turn, censored_turn = threading.Semaphore(1), threading.Semaphore(0)
+    watches = TakeTurns(plain_turn, censored_turn), TakeTurns(censored_turn, plain_turn)
+    with ThreadPoolExecutor(2) as pool:
+        trainings = [
+            pool.submit(train, kind, data, one, mode, device, LEFT_OUT + n_epochs, watch)
+            for one, watch in zip((None, method), watches)
+        ]
+    for training in trainings:
+        training.result()
+    return np.array([watch.times_[LEFT_OUT:] for watch in watches])
 
 
 def report(kind, seconds):
@@ -163,8 +177,8 @@ def report(kind, seconds):
     for method in METHODS:
         cells = []
         for mode in MODES:
-            own = seconds[method, mode]
-            low, middle, high = np.quantile(own[:, 1] / own[:, 0], [0.25, 0.5, 0.75])
+            plain, censored = seconds[method, mode]
+            low, middle, high = np.quantile(censored / plain, [0.25, 0.5, 0.75])
             cells.append(f"{middle:.2f} ({low:.2f} .. {high:.2f})")
         print(
             f"| {kind} | {method} | " + " | ".join(cells) + f" | {TARGET.get(method, OTHERS)} |", flush=True
@@ -175,22 +189,28 @@ def main():
     """Run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--net", choices=("callback", "stock", "fast"), action="append")
     parser.add_argument("--shape", type=int, nargs=2, action="append", metavar=("CHANNELS", "SAMPLES"))
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    if arguments.threads == 1 and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     warnings.simplefilter("ignore")
-    settings = [(method, mode) for method in METHODS for mode in MODES]
     for shape in arguments.shape or [(16, 128), (56, 260)]:
         print(
             f"\n{shape[0]} channels x {shape[1]} samples, {arguments.device}, batch 64, median (quartiles)\n"
         )
+        data = make_data(tuple(shape))
         print("| net | method | " + " | ".join(MODES) + " | at most |\n|" + "---|" * 6)
         for kind in arguments.net or ("callback", "stock", "fast"):
-            seconds = measure(kind, tuple(shape), settings, arguments.repeats, arguments.device)
-            plain = np.median([own[:, 0] for (_, mode), own in seconds.items() if mode == "marginal"])
+            seconds = {
+                (method, mode): measure(kind, data, method, mode, arguments.epochs, arguments.device)
+                for method in METHODS
+                for mode in MODES
+            }
+            plain = np.median([seconds[method, "marginal"][0] for method in METHODS])
             print(f"| {kind} | plain, ms | {1e3 * plain:.0f} | | | |")
             report(kind, seconds)
 

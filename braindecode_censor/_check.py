@@ -158,6 +158,23 @@ def is_traced(*tensors):
     return any(tensor is not None and is_wrapped(tensor) for tensor in tensors)
 
 
+def is_own(*things):
+    """Tell whether things are defined by this package.
+
+    Parameters
+    ----------
+    *things : object
+        Instances or functions; None is nobody's.
+
+    Returns
+    -------
+    own : bool
+        True if none is of a user's own class.
+    """
+    package = __name__.partition(".")[0]
+    return all(thing is None or thing.__module__.partition(".")[0] == package for thing in things)
+
+
 def declares(thing, flag, method):
     """Tell whether a flag holds for a method: a class that writes the method anew has to set the flag anew.
 

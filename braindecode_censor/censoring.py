@@ -77,6 +77,7 @@ class CensoringStep:
             kind.forward is Penalty.forward and kind.critic_loss is Penalty.critic_loss
         )
         self._writes_gradients = self._takes_batches and penalty.writes_gradients()
+        self._mode = _without_autograd(penalty) if self._writes_gradients else torch.no_grad
         self.critic_steps = critic_steps
         self.generator = torch.Generator().manual_seed(random_state)
         self.noise, self.labels, self._batch = None, None, (None, None)
@@ -112,9 +113,9 @@ class CensoringStep:
         return gradient if gradient is None or gradient.dtype == dtype else gradient.to(dtype), numbers
 
     def _take(self, z, needs_gradient):
-        with torch.no_grad():  # what asks autograd turns it on
+        self.noise = self.penalty.draw_noise(self.generator)
+        with self._mode() if len(z) > 1 else torch.no_grad():  # what asks autograd turns it on
             codes = self.penalty.split(z) if self._writes_gradients else None
-            self.noise = self.penalty.draw_noise(self.generator)
             if self.optimizer is None or len(z) < 2:
                 value, gradient = self._penalise(z, codes, needs_gradient)
                 critic_loss = z.new_full((), math.nan)
@@ -123,9 +124,10 @@ class CensoringStep:
                     self.optimizer.step(self._ask_critic(z, codes)[1])
                 value, gradient, critic_loss, gradients = self._ask_both(z, codes, needs_gradient)
                 self.optimizer.step(gradients)
-        if not self._takes_batches:  # nobody knows what a penalty of a user's own returns, or writes into
-            value, critic_loss = value.clone(), critic_loss.clone()
-        return gradient, (value, critic_loss)
+        # copies, because what was made in inference mode nobody may write into, and because nobody knows what else a
+        # penalty of a user's own does with what it returns
+        numbers = value.clone(), critic_loss.clone()
+        return gradient if gradient is None else gradient.clone(), numbers
 
     def _batch_of(self, z, s, y):
         """The labels as the penalty takes them, so that what follows from them is found out once.
@@ -162,6 +164,11 @@ class CensoringStep:
         if self._writes_gradients:
             return self.penalty.written_critic_gradient(codes, *self.labels)
         return critic_gradient_by_autograd(self.penalty, self.optimizer.parameters, z, *self.labels)
+
+
+def _without_autograd(penalty):
+    """Inference mode, in which torch takes less time over each call, for what is known never to ask autograd."""
+    return torch.inference_mode if penalty.is_own() else torch.no_grad
 
 
 def _equal(known, labels):
@@ -229,7 +236,7 @@ class EpochMonitor:
         labels = self.labels if own and not many else (s, y)
         asks = own and any(measure.diagnoses_gradient for measure in penalty.measures)
         knows = not many and asks and penalty.writes_gradients()
-        with torch.no_grad():
+        with _without_autograd(penalty)() if own else torch.no_grad():
             found = penalty.diagnostics(z, *labels, **({"gradient": self.gradient} if knows else {}))
         numbers |= {name.removeprefix("subject_"): value.item() for name, value in found.items()}
         if "accuracy" in numbers:

@@ -236,9 +236,9 @@ class _Scratch(dict):
 
     def take(self, name, like, *shape):
         """Tensor of a shape, of the type and on the device of another; what it holds counts until its next use."""
-        if torch.is_inference_mode_enabled():  # what is made there cannot be written to elsewhere
-            return None
-        key = name, shape, like.dtype, like.device, threading.get_ident()
+        # what is made in inference mode cannot be written to elsewhere
+        where = like.device, threading.get_ident(), torch.is_inference_mode_enabled()
+        key = name, shape, like.dtype, *where
         if key not in self:
             self[key] = like.new_empty(shape)
             if sum(tensor.nbytes for tensor in self.values()) > self._MOST:  # batches of many sizes
@@ -331,10 +331,11 @@ class VectorAdam:
     def _follow(self):
         """Take the parameters as they are, if somebody has given them other memory, type or device."""
         if self.parameters[0].data_ptr() != self.vector.data_ptr():
-            self.vector = torch.cat([p.detach().flatten() for p in self.parameters])
-            self.first, self.second = self.first.to(self.vector), self.second.to(self.vector)
-            self.count = self.count.to(self.vector.device)
-            self._tie()
+            with torch.inference_mode(False):  # parameters are for others, too
+                self.vector = torch.cat([p.detach().flatten() for p in self.parameters])
+                self.first, self.second = self.first.to(self.vector), self.second.to(self.vector)
+                self.count = self.count.to(self.vector.device)
+                self._tie()
 
     def step(self, gradients):
         """Take a step.

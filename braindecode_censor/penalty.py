@@ -5,7 +5,7 @@ import warnings
 import torch
 from torch import nn
 
-from braindecode_censor._check import check_positive, declares, is_traced
+from braindecode_censor._check import check_positive, declares, is_own, is_traced
 from braindecode_censor.gradients import critic_gradient_by_autograd, gradient_by_autograd
 from braindecode_censor.modes import MODES
 from braindecode_censor.weights import Batch
@@ -137,7 +137,10 @@ class Penalty(nn.Module):
             The code itself, or its halves.
         """
         mode = MODES[self.mode]
-        return torch.stack([z[:, term.columns] for term in mode.terms(z.shape[1])]) if mode.halves else z
+        if not mode.halves:
+            return z
+        _, second = mode.terms(z.shape[1])
+        return torch.stack(z.split(second.columns.start, 1))
 
     def written_gradient(self, codes, batch):
         """Return what :meth:`gradient` does, where :meth:`writes_gradients` is known to hold and autograd is off.
@@ -302,6 +305,16 @@ class Penalty(nn.Module):
             p for measure in self.measures for p in measure.parameters()
         ]  # twice what two of them share
         return list(map(id, parameters)) == list(map(id, self.critic_parameters()))
+
+    def is_own(self):
+        """Tell whether everything it computes is this package's, which never asks autograd where gradients are written.
+
+        Returns
+        -------
+        own : bool
+            False with a measure, score, kernel or length scale of a user's own.
+        """
+        return all(is_own(*measure.parts()) for measure in self.measures)
 
     def critic_parameters(self):
         """Return the parameters to train on :meth:`critic_loss`.

@@ -79,7 +79,8 @@ class Batch(NamedTuple):
             return compute()
         known = self.facts.get(key)
         if known is None or known[0] != version:
-            known = self.facts[key] = version, compute()
+            with torch.inference_mode(False), torch.no_grad():  # who asks next may need autograd
+                known = self.facts[key] = version, compute()
         return known[1]
 
 

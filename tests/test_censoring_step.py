@@ -8,6 +8,7 @@ import torch
 from cases import IDS, PENALTIES, make_batch, make_penalty
 
 from braindecode_censor.censoring import CensoringStep, EpochMonitor
+from braindecode_censor.kernels import DiagonalKernel, rbf
 from braindecode_censor.measures import BEGAN, MIGE, Adversary, Measure
 from braindecode_censor.penalty import Penalty
 
@@ -244,3 +245,79 @@ def test_critics_are_judged_on_many_trials(has_critic):
         monitor.add((torch.zeros(()),) * 2, z, s, y)
     n_batches = min(3, -(-128 // len(z))) if has_critic else 1
     assert monitor.report(penalty)["n_trials"] == n_batches * len(z)
+
+
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_inference_mode_changes_no_number(method, mode):
+    steps = [
+        CensoringStep(make_penalty(method, mode), 1e-2, critic_steps=2, random_state=3) for _ in range(2)
+    ]
+    assert steps[0]._mode is torch.inference_mode
+    steps[1]._mode = torch.no_grad
+    monitors = EpochMonitor(), EpochMonitor()
+    for seed, kind in enumerate(["balanced", "unbalanced", "balanced"]):
+        z, s, y = make_batch(kind, seed)
+        results = [step(z, s, y) for step in steps]
+        torch.testing.assert_close(*results, rtol=0, atol=0, equal_nan=True)
+        for monitor, step, (gradient, numbers) in zip(monitors, steps, results):
+            monitor.add(numbers, z, s, y, gradient, step.labels)
+    for one, other in zip(*(step.penalty.state_dict().values() for step in steps), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+    first, second = (monitor.report(step.penalty) for monitor, step in zip(monitors, steps))
+    assert first == pytest.approx(second, rel=0, abs=0, nan_ok=True)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_nothing_of_inference_mode_is_left_behind(method, mode, moved):
+    z, s, y = make_batch("balanced")
+    step = CensoringStep(make_penalty(method, mode), random_state=3)
+    if moved:  # its optimiser has to follow the parameters
+        step.penalty.float().double()
+    gradient, numbers = step(z, s, y)
+    monitor = EpochMonitor()
+    monitor.add(numbers, z, s, y, gradient, step.labels)
+    monitor.report(step.penalty)
+    for tensor in (gradient, *numbers, *step.penalty.state_dict().values()):
+        assert not tensor.is_inference()
+        tensor.mul_(1)
+    leaf = z.clone().requires_grad_()
+    value = step.penalty(leaf, *step.labels, noise=step.noise)
+    value.backward()
+    assert leaf.grad is not None
+    if step.optimizer is not None:
+        step.penalty.critic_loss(z, *step.labels).backward()
+        assert all(p.grad is not None for p in step.optimizer.parameters)
+    copy.deepcopy(step)(z, s, y)
+
+
+class KernelByAutograd(DiagonalKernel):
+    """A kernel of a user's own that leaves the derivative of its profile to autograd."""
+
+    takes_stacks = True
+
+    def operator(self, x, y, d2, precision, mask):
+        with torch.enable_grad():
+            leaf = d2.detach().clone().requires_grad_()
+            psi = torch.exp(-0.5 * precision * leaf)
+            (first,) = torch.autograd.grad(psi.sum(), leaf)
+        psi = psi.detach()
+        divergence = -2 * (first.sum(-1, keepdim=True) * x - first @ y)
+        return (lambda c: psi @ c), divergence, (lambda: psi)
+
+
+def profile_by_autograd(d2, p, order=3):
+    with torch.enable_grad():
+        leaf = d2.detach().clone().requires_grad_()
+        psi = torch.exp(-0.5 * p * leaf)
+        return [psi.detach(), torch.autograd.grad(psi.sum(), leaf)[0]][: order + 1]
+
+
+@pytest.mark.parametrize("mode", ["marginal", "complementary"])
+@pytest.mark.parametrize("kernel", [KernelByAutograd(rbf), DiagonalKernel(profile_by_autograd)])
+def test_a_part_of_a_users_own_may_ask_autograd(kernel, mode):
+    z, s, y = make_batch("balanced")
+    found = CensoringStep(make_penalty("mige", mode, kernel=kernel))
+    assert found._writes_gradients and found._mode is torch.no_grad
+    expected = CensoringStep(make_penalty("mige", mode, kernel="rbf"))
+    torch.testing.assert_close(found(z, s, y), expected(z, s, y), equal_nan=True)

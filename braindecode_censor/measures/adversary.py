@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from braindecode_censor._check import check_size
+from braindecode_censor._check import check_size, is_traced
 from braindecode_censor.critics import LabelledMLP, is_labelled_mlp
 from braindecode_censor.measures.base import Measure, mean_over_strata
 from braindecode_censor.weights import cell_counts, label_rows, one_hot_rows
@@ -79,6 +79,16 @@ class Adversary(Measure):
         labels = () if n_classes is None else (n_classes,)
         n_outputs = n_subjects if self.nuisance == "discrete" else check_size("n_values", n_values)
         self.critic = LabelledMLP(n_features, n_outputs, hidden, labels)
+
+    def parts(self):
+        """Return all that computes; see :meth:`~braindecode_censor.measures.base.Measure.parts`.
+
+        Returns
+        -------
+        parts : list of object
+            The measure and its adversary.
+        """
+        return [self, self.critic]
 
     def join(self, others):
         """Take over the adversaries of other measures, so that each of a stack of codes has its own.
@@ -354,8 +364,12 @@ class Adversary(Measure):
         """
         if batch.continuous:
             return {}
-        named = self._predict(z, batch, frozen=True).argmax(-1)
-        return {"subject_accuracy": (named == batch.s).to(z.dtype).mean(-1)}
+        if self.writes_gradients and not is_traced(z):  # faster
+            codes = z if z.ndim == 3 else z[None]
+            scores = self.critic.trace(codes, *self._labels(batch, z.dtype))[0].view(*z.shape[:-1], -1)
+        else:
+            scores = self._predict(z, batch, frozen=True)
+        return {"subject_accuracy": (scores.argmax(-1) == batch.s).to(z.dtype).mean(-1)}
 
 
 def _weighted_sum(loss, rates, y):

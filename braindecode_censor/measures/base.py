@@ -71,6 +71,16 @@ class Measure(nn.Module):
         """Whether :meth:`diagnostics` counts trials, which takes more of them than a batch holds."""
         return self.has_critic
 
+    def parts(self):
+        """Return all that computes: the measure itself, and what it was given by a user.
+
+        Returns
+        -------
+        parts : list of object
+            None for what is not there.
+        """
+        return [self]
+
     def extra_repr(self):
         """Return what the module prints inside its parentheses."""
         return f"n_features={self.n_features}, n_subjects={self.n_subjects}, nuisance={self.nuisance!r}"

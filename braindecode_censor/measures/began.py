@@ -100,6 +100,16 @@ class BEGAN(Measure):
         self.critic = LabelledMLP(n_features, n_features, [hidden, bottleneck, hidden], labels)
         self.register_buffer("k", torch.zeros(1, 1 if printed else n_subjects))
 
+    def parts(self):
+        """Return all that computes; see :meth:`~braindecode_censor.measures.base.Measure.parts`.
+
+        Returns
+        -------
+        parts : list of object
+            The measure and its discriminator.
+        """
+        return [self, self.critic]
+
     def join(self, others):
         """Take over the discriminators of other measures, so that each of a stack of codes has its own.
 

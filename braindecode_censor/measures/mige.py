@@ -99,6 +99,17 @@ class MIGE(Measure):
         self.waits = getattr(self.score, "waits", True)
         self.takes_stacks = getattr(self.score, "takes_stacks", False)
 
+    def parts(self):
+        """Return all that computes; see :meth:`~braindecode_censor.measures.base.Measure.parts`.
+
+        Returns
+        -------
+        parts : list of object
+            The measure, its score, and what that is made of.
+        """
+        kernel, lengthscale = (getattr(self.score, name, None) for name in ("kernel", "lengthscale"))
+        return [self, self.score, kernel, getattr(kernel, "profile", None), lengthscale]
+
     def censor(self, z, batch):
         """Return the surrogate.
 

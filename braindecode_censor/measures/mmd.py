@@ -92,6 +92,16 @@ class MMD(Measure):
         self.takes_stacks = type(self).takes_stacks and known
         self.writes_gradients = type(self).writes_gradients and known
 
+    def parts(self):
+        """Return all that computes; see :meth:`~braindecode_censor.measures.base.Measure.parts`.
+
+        Returns
+        -------
+        parts : list of object
+            The measure, its kernel and its length scale.
+        """
+        return [self, self.kernel, getattr(self.kernel, "profile", None), self.lengthscale]
+
     def noise_shape(self, n_subjects):
         """Return the shape of the contrast's noise.
 
