@@ -228,6 +228,8 @@ class EpochMonitor:
         numbers = {"penalty": mean}
         if not math.isnan(critic_loss):
             numbers["critic_loss"] = critic_loss
+        if isinstance(penalty, Penalty) and penalty.keeps_diagnostics() and not math.isnan(critic_loss):
+            return numbers | {name: value.item() for name, value in penalty.kept_diagnostics().items()}
         # To count trials takes many; what depends on the size of a sample is to be seen at a batch's.
         many = getattr(penalty, "counts_trials", getattr(penalty, "has_critic", True))
         # Of any but our own penalties nobody knows what their gradient is the gradient of, and what labels they take.

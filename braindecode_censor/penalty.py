@@ -355,12 +355,7 @@ class Penalty(nn.Module):
 
     def _diagnose(self, z, batch, gradient):
         if self._judges_halves_at_once() and self.has_critic:
-            both = self.measures[0].diagnostics(self.split(z), batch)
-            return {
-                name + suffix: value[i]
-                for i, suffix in enumerate(("", "_reveal"))
-                for name, value in both.items()
-            }
+            return _name_halves(self.measures[0].diagnostics(self.split(z), batch))
         numbers = {}
         for measure, term in self._terms(z):
             suffix, weight = ("_reveal", -self.reveal) if term.direction == "reveal" else ("", 1)
@@ -370,6 +365,30 @@ class Penalty(nn.Module):
             found = measure.diagnostics(z[:, term.columns], batch, **known)
             numbers |= {name + suffix: value for name, value in found.items()}
         return numbers
+
+    def keeps_diagnostics(self):
+        """Tell whether :meth:`kept_diagnostics` can be asked.
+
+        Returns
+        -------
+        keeps : bool
+            True if there is one measure, whose own class promises it.
+        """
+        own = type(self).diagnostics is Penalty.diagnostics and len(self.measures) == 1
+        return own and declares(self.measures[0], "keeps_diagnostics", "diagnostics")
+
+    def kept_diagnostics(self):
+        """Return the :meth:`diagnostics` of the batch on which the critics were trained last, from before that step.
+
+        Returns
+        -------
+        numbers : dict of str to Tensor of shape ()
+            Under the same names.
+        """
+        found = self.measures[0].kept_diagnostics()
+        if self._judges_halves_at_once():
+            return _name_halves(found)
+        return {name: value.view(()) for name, value in found.items()}
 
     def draw_noise(self, generator=None):
         """Draw the random numbers for one call, so that a penalty need not touch the global generator.
@@ -531,6 +550,12 @@ class Penalty(nn.Module):
         if self._has_warned or is_traced(value, z, batch.s, batch.y) or (z.is_cuda and self._has_looked):
             return False
         return value.item() == 0 and (len(z) < 2 or not self.measures[0].usable(batch))
+
+
+def _name_halves(numbers):
+    """Numbers of both halves by their names, those of the half that reveals with a suffix."""
+    suffixes = "", "_reveal"
+    return {name + suffixes[i]: value[i] for i in (0, 1) for name, value in numbers.items()}
 
 
 def _check_takes_halves(measure):

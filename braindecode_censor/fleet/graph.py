@@ -40,7 +40,9 @@ class Graph:
         if censor is not None:
             self.penalty = censor.penalty
             self.critic = _Method(self.penalty, "critic_loss")
-            self.diagnostics = _Method(self.penalty, "diagnostics")
+            keeps = self.penalty.keeps_diagnostics() and censor.optimizer is not None
+            self.diagnostics = _Method(self.penalty, "kept_diagnostics" if keeps else "diagnostics")
+            self.keeps_diagnostics = keeps
             self.critic_layout = Layout(self.penalty)
             self.critic_steps = censor.critic_steps if censor.optimizer is not None else 0
             self.critic_options = censor.optimizer.defaults if self.critic_steps else None
@@ -200,7 +202,7 @@ class Graph:
 
     def _diagnose_one(self, parameters, control, z, s, y):
         tensors = {f"penalty.{name}": tensor for name, tensor in {**parameters, **control}.items()}
-        return functional_call(self.diagnostics, tensors, (z, s, y))
+        return functional_call(self.diagnostics, tensors, () if self.keeps_diagnostics else (z, s, y))
 
     @torch.no_grad()
     def evaluate(self, state, x):
@@ -250,8 +252,8 @@ class _Method(nn.Module):
         super().__init__()
         self.penalty, self.name = penalty, name
 
-    def forward(self, z, s, y):
-        return getattr(self.penalty, self.name)(z, s, y)
+    def forward(self, *args):
+        return getattr(self.penalty, self.name)(*args)
 
 
 def make_template(clf):

@@ -38,6 +38,9 @@ class Measure(nn.Module):
     has_critic = False
     #: Whether :meth:`diagnostics` takes the gradient of :meth:`censor` as a keyword, where somebody has it already.
     diagnoses_gradient = False
+    #: Whether the critic's training keeps what :meth:`diagnostics` would say, so that nobody has to ask for it; see
+    #: :meth:`kept_diagnostics`.
+    keeps_diagnostics = False
     #: Whether the host looks at values that the measure computes. Not looking lets a fleet on a GPU record its steps.
     waits = True
     #: Whether :meth:`censor` and :meth:`reveal`, and with a critic :meth:`critic_loss` and :meth:`diagnostics`, take a
@@ -313,6 +316,18 @@ class Measure(nn.Module):
             Named numbers.
         """
         return {}
+
+    def kept_diagnostics(self):
+        """Return the :meth:`diagnostics` of the batch on which the critic was trained last, from before that step.
+
+        Only called where the class says ``keeps_diagnostics``.
+
+        Returns
+        -------
+        numbers : dict of str to Tensor of shape (), or (n_codes,)
+            Named numbers.
+        """
+        raise NotImplementedError
 
     def noise_shape(self, n_subjects):
         """Return the shape of the uniform random numbers the measure needs, None for none.

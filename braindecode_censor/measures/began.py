@@ -68,6 +68,7 @@ class BEGAN(Measure):
     counts_trials = False
     waits = False
     takes_stacks = True
+    keeps_diagnostics = True
 
     @property
     def writes_gradients(self):
@@ -99,6 +100,7 @@ class BEGAN(Measure):
         bottleneck = max(n_features // 4, 1)
         self.critic = LabelledMLP(n_features, n_features, [hidden, bottleneck, hidden], labels)
         self.register_buffer("k", torch.zeros(1, 1 if printed else n_subjects))
+        self.register_buffer("divergence", torch.full((1,), torch.nan), persistent=False)
 
     def parts(self):
         """Return all that computes; see :meth:`~braindecode_censor.measures.base.Measure.parts`.
@@ -127,7 +129,8 @@ class BEGAN(Measure):
             return False
         self.critic.join([other.critic for other in others])
         self.n_codes += len(others)
-        self.k = torch.cat([self.k, *(other.k for other in others)])
+        for name in ("k", "divergence"):
+            setattr(self, name, torch.cat([getattr(measure, name) for measure in (self, *others)]))
         return True
 
     def _standardised(self, z):
@@ -189,6 +192,8 @@ class BEGAN(Measure):
             Mean over subjects (and strata) of the error on the stratum, and on the subject.
         control : Tensor of shape (n, n_subjects)
             The step of each subject's k, averaged over its strata.
+        divergence : Tensor of shape (n, n_subjects)
+            Own less everyone.
         """
 
         def compute():
@@ -204,7 +209,7 @@ class BEGAN(Measure):
             weights = torch.stack([mean, control]) / self.n_features
             everyone = (strata.T / totals.clamp_min(1)) @ weights
             own = (cells * (weights / counts.clamp_min(1)).unsqueeze(-1)).sum(-3).mT
-            return everyone[0], own[0], self.gamma * everyone[1] - own[1]
+            return everyone[0], own[0], self.gamma * everyone[1] - own[1], own[0] - everyone[0]
 
         options = (self.n_features, self.min_trials, self.reduction, self.gamma, self.printed)
         return batch.once((type(self), "errors", dtype, *options), compute)
@@ -228,7 +233,7 @@ class BEGAN(Measure):
         return self._censor(codes, batch).view(z.shape[:-2])
 
     def _censor(self, codes, batch, only=None):
-        _, own, _ = self._weights(batch, codes.dtype)
+        _, own, *_ = self._weights(batch, codes.dtype)
         return self._errors(codes, batch, False, frozen=True, only=only) @ own.sum(-1)
 
     def reveal(self, z, batch):
@@ -250,7 +255,7 @@ class BEGAN(Measure):
         return self._reveal(codes, batch).view(z.shape[:-2])
 
     def _reveal(self, codes, batch, only=None):
-        everyone, own, _ = self._weights(batch, codes.dtype)
+        everyone, own, *_ = self._weights(batch, codes.dtype)
         weights = everyone - (self.k.unsqueeze(1) * own if self.printed else own)
         return (weights * self._errors(codes, batch, True, frozen=True, only=only)).sum((-2, -1))
 
@@ -299,14 +304,20 @@ class BEGAN(Measure):
 
     def _critic_weights(self, batch, dtype):
         """Weights of the errors in the discriminator's loss, (n_codes, n, n_subjects)."""
-        everyone, own, _ = self._weights(batch, dtype)
+        everyone, own, *_ = self._weights(batch, dtype)
         return torch.addcmul(everyone, self.k.unsqueeze(1), own, value=-1)
 
     def _move_control(self, batch, error):
+        """Move k, and keep how far apart the subjects are."""
         if self.training:
             step = self._weights(batch, error.dtype)[2] * error
             step = step.sum((-2, -1)).unsqueeze(-1) if self.printed else step.sum(-2)
             self.k.copy_(torch.add(self.k, step, alpha=self.beta).clamp(0, 1))
+            self.divergence.copy_(self._divergence(batch, error))
+
+    def _divergence(self, batch, error):
+        """Mean of own error less error on everybody, (n_codes,)."""
+        return (self._weights(batch, error.dtype)[3] * error).sum((-2, -1))
 
     def censor_gradient(self, z, batch):
         """Return :meth:`censor` and its gradient in z.
@@ -326,7 +337,7 @@ class BEGAN(Measure):
             In z.
         """
         codes, scale = self._standardised(z)
-        _, own, _ = self._weights(batch, z.dtype)
+        _, own, *_ = self._weights(batch, z.dtype)
         value, gradient = self._pull_back(own.sum(-1), codes, batch, False)
         return value.view(z.shape[:-2]), (gradient * scale).view(z.shape)
 
@@ -348,7 +359,7 @@ class BEGAN(Measure):
             In z.
         """
         codes, scale = self._standardised(z)
-        everyone, own, _ = self._weights(batch, z.dtype)
+        everyone, own, *_ = self._weights(batch, z.dtype)
         value, gradient = self._pull_back(everyone - own, codes, batch, True)
         return value.view(z.shape[:-2]), (gradient * scale).view(z.shape)
 
@@ -374,7 +385,7 @@ class BEGAN(Measure):
         if not self._keeps(BEGAN, "censor_gradient", "reveal_gradient"):
             return super().censor_and_reveal_gradient(z, batch, weight)
         codes, scale = self._standardised(z)
-        everyone, own, _ = self._weights(batch, z.dtype)
+        everyone, own, *_ = self._weights(batch, z.dtype)
         censored, fool = self._pull_back(own.sum(-1), codes[:1], batch, False, only=0)
         revealed, join = self._pull_back(weight * (everyone - own), codes[1:], batch, True, only=1)
         return (censored + revealed)[0], torch.cat([fool, join]).mul_(scale)
@@ -468,7 +479,7 @@ class BEGAN(Measure):
         """
 
         def compute():
-            everyone, own, _ = self._weights(batch, dtype)
+            everyone, own, *_ = self._weights(batch, dtype)
             s = batch.s.long()
             places = torch.arange(len(s), device=s.device) * batch.n_subjects + s
             share = own.sum(-1, keepdim=True)
@@ -498,10 +509,19 @@ class BEGAN(Measure):
             ``divergence``, the mean of own error less error on everybody, and ``k``, the mean control.
         """
         codes, _ = self._standardised(z)
-        everyone, own, _ = self._weights(batch, z.dtype)
         if self.writes_gradients and not is_traced(z):
             error = self._trace_errors(codes, batch, True)[0]
         else:
             error = self._errors(codes, batch, True, frozen=True)
-        found = {"divergence": ((own - everyone) * error).sum((-2, -1)), "k": self.k.mean(-1)}
+        found = {"divergence": self._divergence(batch, error), "k": self.k.mean(-1)}
         return {name: value.view(z.shape[:-2]) for name, value in found.items()}
+
+    def kept_diagnostics(self):
+        """Return the :meth:`diagnostics` of the batch on which the discriminator was trained last.
+
+        Returns
+        -------
+        numbers : dict of str to Tensor of shape (n_codes,)
+            ``divergence``, as it was before that step, and ``k``.
+        """
+        return {"divergence": self.divergence, "k": self.k.mean(-1)}
