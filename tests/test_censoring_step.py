@@ -321,3 +321,35 @@ def test_a_part_of_a_users_own_may_ask_autograd(kernel, mode):
     assert found._writes_gradients and found._mode is torch.no_grad
     expected = CensoringStep(make_penalty("mige", mode, kernel="rbf"))
     torch.testing.assert_close(found(z, s, y), expected(z, s, y), equal_nan=True)
+
+
+@pytest.mark.parametrize("needs_gradient", [True, False])
+@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
+def test_began_keeps_what_it_saw_before_its_last_step(mode, needs_gradient):
+    penalty, monitor = make_penalty("began", mode), EpochMonitor()
+    step = CensoringStep(penalty, 1e-2)
+    for seed in range(3):
+        z, s, y = make_batch("balanced", seed)
+        expected = penalty.diagnostics(z, s, y)
+        gradient, numbers = step(z, s, y, needs_gradient)
+        monitor.add(numbers, z, s, y, gradient, step.labels)
+    found = monitor.report(penalty)
+    names = {"divergence"} if mode != "complementary" else {"divergence", "divergence_reveal"}
+    assert names < expected.keys() and expected.keys() < found.keys()
+    for name in names:
+        assert found[name] == pytest.approx(expected[name].item(), rel=1e-9)
+    assert found["k"] == penalty.diagnostics(z, s, y)["k"].item()
+    assert not [name for name in penalty.state_dict() if "divergence" in name]
+
+
+def test_diagnostics_of_a_users_own_are_asked():
+    class Told(BEGAN):
+        """Says something else."""
+
+        def diagnostics(self, z, batch):
+            return {"mine": z.new_ones(z.shape[:-2])}
+
+    z, s, y = make_batch("balanced")
+    penalty, monitor = Penalty([Told(z.shape[1], 4).double()], "marginal", 4), EpochMonitor()
+    monitor.add(CensoringStep(penalty)(z, s, y)[1], z, s, y)
+    assert monitor.report(penalty)["mine"] == 1
