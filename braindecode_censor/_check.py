@@ -169,10 +169,14 @@ def is_own(*things):
     Returns
     -------
     own : bool
-        True if none is of a user's own class.
+        True if none is of a user's own class, and none has a method that somebody has replaced.
     """
     package = __name__.partition(".")[0]
-    return all(thing is None or thing.__module__.partition(".")[0] == package for thing in things)
+    known = [thing for thing in things if thing is not None]
+    own = all(thing.__module__.partition(".")[0] == package for thing in known)
+    return own and not any(
+        callable(getattr(type(thing), name, None)) for thing in known for name in vars(thing)
+    )
 
 
 def declares(thing, flag, method):

@@ -77,7 +77,7 @@ class CensoringStep:
             kind.forward is Penalty.forward and kind.critic_loss is Penalty.critic_loss
         )
         self._writes_gradients = self._takes_batches and penalty.writes_gradients()
-        self._mode = _without_autograd(penalty) if self._writes_gradients else torch.no_grad
+        self._mode = _without_autograd(penalty) if self._takes_batches else torch.no_grad
         self.critic_steps = critic_steps
         self.generator = torch.Generator().manual_seed(random_state)
         self.noise, self.labels, self._batch = None, None, (None, None)
@@ -168,7 +168,7 @@ class CensoringStep:
 
 def _without_autograd(penalty):
     """Inference mode, in which torch takes less time over each call, for what is known never to ask autograd."""
-    return torch.inference_mode if penalty.is_own() else torch.no_grad
+    return torch.inference_mode if penalty.writes_gradients() and penalty.is_own() else torch.no_grad
 
 
 def _equal(known, labels):
@@ -228,8 +228,10 @@ class EpochMonitor:
         numbers = {"penalty": mean}
         if not math.isnan(critic_loss):
             numbers["critic_loss"] = critic_loss
-        if isinstance(penalty, Penalty) and penalty.keeps_diagnostics() and not math.isnan(critic_loss):
-            return numbers | {name: value.item() for name, value in penalty.kept_diagnostics().items()}
+        if isinstance(penalty, Penalty) and penalty.keeps_diagnostics():
+            kept = {name: value.item() for name, value in penalty.kept_diagnostics().items()}
+            if not any(map(math.isnan, kept.values())):  # else the critic has not learnt from any batch yet
+                return numbers | kept
         # To count trials takes many; what depends on the size of a sample is to be seen at a batch's.
         many = getattr(penalty, "counts_trials", getattr(penalty, "has_critic", True))
         # Of any but our own penalties nobody knows what their gradient is the gradient of, and what labels they take.

@@ -314,7 +314,7 @@ class Penalty(nn.Module):
         own : bool
             False with a measure, score, kernel or length scale of a user's own.
         """
-        return all(is_own(*measure.parts()) for measure in self.measures)
+        return is_own(self) and all(is_own(*measure.parts()) for measure in self.measures)
 
     def critic_parameters(self):
         """Return the parameters to train on :meth:`critic_loss`.
@@ -374,8 +374,11 @@ class Penalty(nn.Module):
         keeps : bool
             True if there is one measure, whose own class promises it.
         """
-        own = type(self).diagnostics is Penalty.diagnostics and len(self.measures) == 1
-        return own and declares(self.measures[0], "keeps_diagnostics", "diagnostics")
+        names = {"diagnostics", "critic_loss"}
+        own = all(getattr(type(self), name) is getattr(Penalty, name) for name in names)
+        if not own or names & vars(self).keys() or len(self.measures) > 1:
+            return False
+        return declares(self.measures[0], "keeps_diagnostics", "diagnostics")
 
     def kept_diagnostics(self):
         """Return the :meth:`diagnostics` of the batch on which the critics were trained last, from before that step.

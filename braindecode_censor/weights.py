@@ -79,8 +79,9 @@ class Batch(NamedTuple):
             return compute()
         known = self.facts.get(key)
         if known is None or known[0] != version:
-            with torch.inference_mode(False), torch.no_grad():  # who asks next may need autograd
-                known = self.facts[key] = version, compute()
+            if torch.is_inference_mode_enabled():  # who asks next may need autograd
+                compute = torch.inference_mode(False)(torch.no_grad()(compute))
+            known = self.facts[key] = version, compute()
         return known[1]
 
 

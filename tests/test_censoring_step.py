@@ -9,7 +9,8 @@ from cases import IDS, PENALTIES, make_batch, make_penalty
 
 from braindecode_censor.censoring import CensoringStep, EpochMonitor
 from braindecode_censor.kernels import DiagonalKernel, rbf
-from braindecode_censor.measures import BEGAN, MIGE, Adversary, Measure
+from braindecode_censor.measures import BEGAN, MIGE, MMD, Adversary, Measure, PairMMD
+from braindecode_censor.measures.contrasts import AllPairs
 from braindecode_censor.penalty import Penalty
 
 
@@ -353,3 +354,107 @@ def test_diagnostics_of_a_users_own_are_asked():
     penalty, monitor = Penalty([Told(z.shape[1], 4).double()], "marginal", 4), EpochMonitor()
     monitor.add(CensoringStep(penalty)(z, s, y)[1], z, s, y)
     assert monitor.report(penalty)["mine"] == 1
+
+
+class OwnLoss(BEGAN):
+    """A discriminator's loss of a user's own, which keeps nothing."""
+
+    def critic_loss(self, z, batch):
+        codes, _ = self._standardised(z)
+        everyone, own, *_ = self._weights(batch, z.dtype)
+        return ((everyone - own) * self._errors(codes, batch, True, frozen=False)).sum()
+
+
+def _report(penalty, n_steps=2):
+    z, s, y = make_batch("balanced")
+    step, monitor = CensoringStep(penalty), EpochMonitor()
+    for _ in range(n_steps):
+        gradient, numbers = step(z, s, y)
+        monitor.add(numbers, z, s, y, gradient, step.labels)
+    return monitor.report(penalty)
+
+
+@pytest.mark.parametrize("kind", ["subclass", "evaluated", "patched"])
+def test_began_is_asked_where_it_keeps_nothing(kind):
+    z, *_ = make_batch("balanced")
+    measure = (OwnLoss if kind == "subclass" else BEGAN)(z.shape[1], 4).double()
+    penalty = Penalty([measure], "marginal", 4)
+    assert penalty.keeps_diagnostics() == (kind != "subclass")
+    if kind == "evaluated":
+        penalty.eval()
+    elif kind == "patched":
+        measure.diagnostics = lambda z, batch: {"divergence": z.new_ones(())}
+    found = _report(penalty)["divergence"]
+    assert found == 1 if kind == "patched" else found == found != 0
+
+
+class GradientByAutograd(Penalty):
+    """A penalty of a user's own that asks autograd where nobody expects it."""
+
+    def written_gradient(self, codes, batch):
+        leaf = codes.detach().requires_grad_()
+        with torch.enable_grad():
+            value = self._evaluate(leaf, batch)
+        return value.detach(), torch.autograd.grad(value, leaf)[0]
+
+
+class Remembering(AllPairs):
+    """A contrast of a user's own that keeps a tensor."""
+
+    seen = None
+
+    def select(self, usable, noise):
+        self.seen = usable.sum(0) if self.seen is None else self.seen.add_(usable.sum(0))
+        return super().select(usable, noise)
+
+
+def _patched():
+    penalty, kept = make_penalty("mmd", "marginal"), {}
+    scale = penalty.measures[0].lengthscale
+    original = scale.precision
+
+    def precision(d2, same=None):
+        new = original(d2, same)
+        kept["mean"] = kept["mean"].lerp_(new, 0.1) if kept else new
+        return kept["mean"]
+
+    scale.precision = precision
+    return penalty
+
+
+def _hooked():
+    penalty, kept = make_penalty("adv", "marginal"), {}
+
+    def hook(module, inputs, output):
+        kept["mean"] = kept["mean"].mul_(0.9) if kept else output.detach().mean().clone()
+
+    penalty.measures[0].critic.register_forward_hook(hook)
+    return penalty
+
+
+OWN_PARTS = {
+    "penalty": lambda width: GradientByAutograd([MMD(width, 4)], "marginal", 4),
+    "contrast": lambda width: Penalty([PairMMD(width, 4, pairs=Remembering())], "marginal", 4),
+    "patched": lambda width: _patched(),
+    "hooked": lambda width: _hooked(),
+}
+
+
+@pytest.mark.parametrize("part", OWN_PARTS)
+def test_whatever_a_user_adds_stays_out_of_inference_mode(part):
+    z, s, y = make_batch("balanced")
+    penalty = OWN_PARTS[part](z.shape[1])
+    assert CensoringStep(penalty)._mode is torch.no_grad
+    for _ in range(2):
+        _report(penalty)
+        penalty(z.clone().requires_grad_(), s, y)
+
+
+def test_scores_fitted_in_a_step_are_of_use_to_autograd():
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty("mige", "marginal")
+    CensoringStep(penalty)(z, s, y)
+    scores = penalty.measures[0].score.at_samples()
+    weight = torch.ones(scores.shape[-1], dtype=scores.dtype, requires_grad=True)
+    (scores * weight).sum().backward()
+    assert weight.grad is not None

@@ -68,7 +68,12 @@ class BEGAN(Measure):
     counts_trials = False
     waits = False
     takes_stacks = True
-    keeps_diagnostics = True
+
+    @property
+    def keeps_diagnostics(self):
+        """Whether the divergence is kept; see :class:`~braindecode_censor.measures.base.Measure`."""
+        names = "diagnostics", "critic_loss", "critic_gradient", "both_gradients", "_move_control"
+        return self.training and self._keeps(BEGAN, *names)
 
     @property
     def writes_gradients(self):

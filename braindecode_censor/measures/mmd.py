@@ -98,9 +98,10 @@ class MMD(Measure):
         Returns
         -------
         parts : list of object
-            The measure, its kernel and its length scale.
+            The measure, its contrast, its kernel and its length scale.
         """
-        return [self, self.kernel, getattr(self.kernel, "profile", None), self.lengthscale]
+        profile = getattr(self.kernel, "profile", None)
+        return [self, self.contrast, self.kernel, profile, self.lengthscale]
 
     def noise_shape(self, n_subjects):
         """Return the shape of the contrast's noise.

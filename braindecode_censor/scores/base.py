@@ -98,7 +98,9 @@ class ScoreEstimator:
         scores : Tensor of shape (n, d)
             Estimated scores, without gradient.
         """
-        return self._in_sample
+        scores = self._in_sample
+        # what was fitted in inference mode is of no use to autograd
+        return scores.clone() if scores.is_inference() and not torch.is_inference_mode_enabled() else scores
 
     @torch.no_grad()
     def __call__(self, query):
