@@ -2,7 +2,7 @@
 
 import torch
 
-from braindecode_censor._check import declares
+from braindecode_censor._check import declares, is_traced
 from braindecode_censor.kernels import make_kernel, squared_distances
 from braindecode_censor.lengthscales import make_lengthscale
 
@@ -99,8 +99,9 @@ class ScoreEstimator:
             Estimated scores, without gradient.
         """
         scores = self._in_sample
-        # what was fitted in inference mode is of no use to autograd
-        return scores.clone() if scores.is_inference() and not torch.is_inference_mode_enabled() else scores
+        if is_traced(scores) or torch.is_inference_mode_enabled() or not scores.is_inference():
+            return scores
+        return scores.clone()  # what was fitted in inference mode is of no use to autograd
 
     @torch.no_grad()
     def __call__(self, query):
