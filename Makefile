@@ -31,7 +31,7 @@ figures: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python tests/validate_docstrings.py
+	$(BIN)/python tests/project/validate_docstrings.py
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -21,7 +21,7 @@ import torch
 from braindecode.models import EEGNet
 from torch.nn import functional as F
 
-from braindecode_censor.encoder import FastEEGNet
+from braindecode_censor.encoders.eegnet import FastEEGNet
 
 SHAPES = ((56, 260), (16, 128), (31, 400), (16, 1000))
 COLUMNS = (

@@ -25,8 +25,8 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import TensorDataset
 
 from braindecode_censor import CensoredEEGClassifier
-from braindecode_censor.protocol import inverse_sqrt
-from braindecode_censor.trials import zscore
+from braindecode_censor.training.protocol import inverse_sqrt
+from braindecode_censor.trials.dataset import zscore
 
 # What a profiler's events mean, by how their names begin; the first that fits counts.
 PARTS = {

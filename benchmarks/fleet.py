@@ -33,14 +33,15 @@ from braindecode import EEGClassifier
 from stopwatch import Stopwatch, now
 
 from braindecode_censor import Censor, CensoredEEGClassifier
-from braindecode_censor.autotransfer.grid import PRESETS, get_preset
-from braindecode_censor.autotransfer.memory import Memory
-from braindecode_censor.autotransfer.work import Backend, Job, Recording, make_estimator
 from braindecode_censor.datasets import default_paradigm, get_dataset
 from braindecode_censor.fleet import Member, train_fleet
 from braindecode_censor.fleet.epoch import train_epoch
 from braindecode_censor.fleet.group import Group, Resident
-from braindecode_censor.trials import zscore
+from braindecode_censor.search.candidates import PRESETS, get_preset
+from braindecode_censor.search.jobs import Backend, Job, make_estimator
+from braindecode_censor.search.recording import Recording
+from braindecode_censor.storage.trainings import Memory
+from braindecode_censor.trials.dataset import zscore
 
 METHODS = (None, "mmd", "adv", "mige", "began")
 SIZES = {

@@ -18,10 +18,10 @@ from datetime import date
 import numpy as np
 import torch
 
-from braindecode_censor.autotransfer.grid import BASELINE, METHODS, get_preset
-from braindecode_censor.autotransfer.work import make_estimator
 from braindecode_censor.fleet import engine, train_fleet
 from braindecode_censor.fleet.epoch import train_epoch
+from braindecode_censor.search.candidates import BASELINE, METHODS, get_preset
+from braindecode_censor.search.jobs import make_estimator
 
 PROTOCOL = 500  # epochs
 

@@ -8,17 +8,17 @@ imports take seconds.
 from importlib import import_module
 
 from braindecode_censor._version import __version__
-from braindecode_censor.factory import make_penalty
-from braindecode_censor.loss import CensoredLoss
-from braindecode_censor.penalty import Penalty
-from braindecode_censor.scores import make_score
+from braindecode_censor.numerics.scores import make_score
+from braindecode_censor.penalties.factory import make_penalty
+from braindecode_censor.penalties.loss import CensoredLoss
+from braindecode_censor.penalties.penalty import Penalty
 
 # public name -> module that defines it, imported on first use
 _LAZY = {
     "AutoTransfer": "autotransfer.experiment",
-    "Censor": "callback",
-    "CensoredEEGClassifier": "classifier",
-    "FastEEGNet": "encoder",
+    "Censor": "training.callback",
+    "CensoredEEGClassifier": "training.classifier",
+    "FastEEGNet": "encoders.eegnet",
     "register": "datasets.registry",
 }
 

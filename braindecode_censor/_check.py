@@ -4,7 +4,6 @@ from difflib import get_close_matches
 from numbers import Real
 
 import numpy as np
-import pandas as pd
 import torch
 
 __all__ = [
@@ -81,7 +80,9 @@ def check_complete(argument, labels):
     labels : ndarray of shape (n_trials,)
         The same labels.
     """
-    missing = pd.isna(labels)
+    missing = np.array(
+        [label is None or label != label for label in labels.tolist()], dtype=bool
+    )  # NaN and NaT differ from themselves
     if missing.any():
         raise ValueError(
             f"{argument} has missing values, first in trial {np.flatnonzero(missing)[0]}: every trial needs a label."

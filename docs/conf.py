@@ -89,7 +89,7 @@ warnings.filterwarnings("ignore", category=FutureWarning)
 
 
 def resolve_short_name(app, env, node, contnode):
-    """Find ``braindecode_censor.Censor`` where it is documented, ``braindecode_censor.callback.Censor``."""
+    """Find ``braindecode_censor.Censor`` where it is documented, ``braindecode_censor.training.callback.Censor``."""
     if (
         node.get("reftarget") == "load-pretrained-models"
     ):  # a label of Braindecode's, in a docstring we inherit

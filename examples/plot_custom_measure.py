@@ -13,8 +13,8 @@ write a class with one method; modes, critics' training, the callback, the estim
 # one-way analysis of variance and of linear discriminants. It is cheaper than a kernel distance and sees less: two
 # people whose codes have the same mean look alike to it.
 #
-# A measure gets the code ``z`` and a :class:`~braindecode_censor.weights.Batch` of labels. Subjects are *rows of
-# weights*: row m of ``cells`` is one for the trials of subject m, within each class if the mode asks for that.
+# A measure gets the code ``z`` and a :class:`~braindecode_censor.penalties.batch.Batch` of labels. Subjects are
+# *rows of weights*: row m of ``cells`` is one for the trials of subject m, within each class if the mode asks for that.
 # Never pick trials by subject: with weights one matrix product serves everybody, and shapes do not depend on
 # the data, so that compiled code works.
 
@@ -24,9 +24,9 @@ import torch
 
 import braindecode_censor as bc
 from braindecode_censor.datasets import SimulatedSubjects
-from braindecode_censor.measures import MEASURES, Measure
-from braindecode_censor.measures.base import mean_over_strata
-from braindecode_censor.weights import cell_rows
+from braindecode_censor.penalties.batch import cell_rows
+from braindecode_censor.penalties.measures import MEASURES, Measure
+from braindecode_censor.penalties.measures.base import mean_over_strata
 
 
 class FisherRatio(Measure):

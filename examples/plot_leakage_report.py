@@ -19,7 +19,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.datasets import SimulatedSubjects
-from braindecode_censor.leakage import leakage
+from braindecode_censor.training.leakage import leakage
 
 effects = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 6.0}
 data = SimulatedSubjects(

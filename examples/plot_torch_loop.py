@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 import braindecode_censor as bc
-from braindecode_censor.leakage import leakage
+from braindecode_censor.training.leakage import leakage
 
 torch.manual_seed(0)
 N_SUBJECTS, N_CLASSES = 5, 2

@@ -21,8 +21,8 @@ import numpy as np
 from sklearn.metrics import balanced_accuracy_score
 
 import braindecode_censor as bc
-from braindecode_censor.autotransfer.grid import get_preset
 from braindecode_censor.datasets import SimulatedSubjects, default_paradigm
+from braindecode_censor.search.candidates import get_preset
 
 warnings.filterwarnings("ignore")
 out = Path(tempfile.mkdtemp())

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from braindecode_censor.autotransfer.index import SELECTED, read_index
-from braindecode_censor.autotransfer.selection import NESTED, choose, scores_of_choice
-from braindecode_censor.measures import MEASURES
+from braindecode_censor.penalties.measures import MEASURES
+from braindecode_censor.search.index import SELECTED, read_index
+from braindecode_censor.search.selection import NESTED, choose, scores_of_choice
 
 __all__ = ["BASELINE", "SELECTED", "Missing", "Results", "read_results"]
 
@@ -120,7 +120,7 @@ class Results:
         Returns
         -------
         frame : DataFrame
-            See :func:`braindecode_censor.autotransfer.probing.probe`.
+            See :func:`braindecode_censor.report.probing.probe`.
         """
         remedy = f"call `python paper_figures/run_probes.py --results {self.folder}` first"
         return self.require(f"probes/{name}.csv", remedy)

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t
 
-from braindecode_censor.autotransfer.selection import scores_of_choice
-from braindecode_censor.autotransfer.statistics import compare
 from braindecode_censor.figures.folder import BASELINE, SELECTED, Missing
 from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import PAGE, colour_of, label_of, marker_of, new_figure, tick_subjects
+from braindecode_censor.search.selection import scores_of_choice
+from braindecode_censor.search.statistics import compare
 
 
 def numbers(results):

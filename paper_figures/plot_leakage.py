@@ -9,7 +9,7 @@ import pandas as pd
 from braindecode_censor.figures.folder import BASELINE
 from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import COLUMN, colour_of, label_of, legend_above, marker_of, new_figure
-from braindecode_censor.measures import MEASURES
+from braindecode_censor.penalties.measures import MEASURES
 
 
 def numbers(results):

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
-from braindecode_censor.autotransfer.statistics import compare
 from braindecode_censor.figures.folder import SELECTED, Missing
 from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import COLUMN, colour_of, label_of, new_figure
+from braindecode_censor.search.statistics import compare
 
 LEVEL = 0.05
 

@@ -5,12 +5,12 @@ python paper_figures/plot_tables.py --results DIR
 
 import pandas as pd
 
-from braindecode_censor.autotransfer.grid import METHODS, PAPER, expand
 from braindecode_censor.figures import plot_ranks
 from braindecode_censor.figures.product import Table, run_script
 from braindecode_censor.figures.style import label_of
-from braindecode_censor.measures import MEASURES
-from braindecode_censor.modes import MODES
+from braindecode_censor.penalties.measures import MEASURES
+from braindecode_censor.penalties.modes import MODES
+from braindecode_censor.search.candidates import METHODS, PAPER, expand
 
 # Key of a grid -> how it is called, in plain text and in LaTeX.
 PARAMETERS = {

@@ -8,7 +8,7 @@ import pandas as pd
 from braindecode_censor.figures.folder import BASELINE, Missing
 from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import PAGE, colour_of, label_of, new_figure
-from braindecode_censor.measures import MEASURES
+from braindecode_censor.penalties.measures import MEASURES
 
 COLUMNS = {
     "train_loss": "train_loss",

@@ -8,7 +8,7 @@ import pandas as pd
 from braindecode_censor.figures.folder import BASELINE, Missing
 from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import PAGE, label_of, legend_above, new_figure
-from braindecode_censor.measures import MEASURES
+from braindecode_censor.penalties.measures import MEASURES
 
 # Modes have their own colours: within a panel the method is the same.
 MODES = {

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from braindecode_censor.autotransfer.store import write_atomically
 from braindecode_censor.figures.folder import Missing, read_results
 from braindecode_censor.figures.style import style
+from braindecode_censor.storage.files import write_atomically
 
 __all__ = ["Plot", "Table", "make", "run_script"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from braindecode_censor.autotransfer.probing import probe
+from braindecode_censor.report.probing import probe
 
 
 def main():

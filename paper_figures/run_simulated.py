@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from braindecode_censor.autotransfer import experiment, selection
+from braindecode_censor.autotransfer import experiment
+from braindecode_censor.search import selection
 
 SIZE = {"n_subjects": 8, "n_trials": 80, "preset": "medium", "n_channels": 8}
 EFFECTS = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 6.0}

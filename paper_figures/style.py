@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from braindecode_censor.autotransfer.grid import METHODS
+from braindecode_censor.search.candidates import METHODS
 
 __all__ = [
     "COLUMN",

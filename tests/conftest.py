@@ -1,5 +1,8 @@
+import warnings
+
 import pytest
 import torch
+from rhythms import simulate
 
 # Two pytest workers with many threads each fight over two cores.
 torch.set_num_threads(1)
@@ -9,3 +12,26 @@ torch.set_num_threads(1)
 def seeded():
     """Make every test repeatable, whatever ran before it."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def data():
+    """Five subjects, two classes, both visible in the signal."""
+    return simulate()
+
+
+@pytest.fixture
+def quick():
+    """Parameters that keep a fit short."""
+    return {"max_epochs": 3, "batch_size": 32, "module__F1": 4, "module__D": 1}
+
+
+@pytest.fixture(scope="session")
+def reference(tmp_path_factory):
+    """An experiment that nothing disturbed."""
+    import moabb
+    from tiny import experiment
+
+    moabb.set_log_level("error")
+    warnings.simplefilter("ignore")
+    return experiment(tmp_path_factory.mktemp("reference") / "out").run()

@@ -115,8 +115,8 @@ def resume_experiment(args):
     int
         Exit code.
     """
-    from braindecode_censor.autotransfer.grid import Preset, expand
-    from braindecode_censor.autotransfer.store import read_experiment
+    from braindecode_censor.search.candidates import Preset, expand
+    from braindecode_censor.storage.files import read_experiment
 
     known = read_experiment(args.out)["identity"]
     if known.get("dataset") is None:

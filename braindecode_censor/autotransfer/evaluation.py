@@ -10,9 +10,9 @@ import pandas as pd
 from moabb.evaluations import CrossSubjectEvaluation
 from sklearn.pipeline import make_pipeline
 
-from braindecode_censor.autotransfer.remembered import Remembered
-from braindecode_censor.autotransfer.store import clear_errors
-from braindecode_censor.autotransfer.work import make_estimator
+from braindecode_censor.search.jobs import make_estimator
+from braindecode_censor.storage.cached import Remembered
+from braindecode_censor.storage.files import clear_errors
 
 __all__ = ["SUFFIX", "cross_validate", "make_pipelines", "tidy"]
 

@@ -1,7 +1,6 @@
 """The whole method behind one call: search, cross-validate, select."""
 
 import os
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -9,18 +8,19 @@ import pandas as pd
 import torch
 
 from braindecode_censor._check import check_choice, check_size
-from braindecode_censor.autotransfer import plan
 from braindecode_censor.autotransfer.evaluation import cross_validate, make_pipelines, tidy
-from braindecode_censor.autotransfer.grid import BASELINE, get_preset
-from braindecode_censor.autotransfer.index import write_index
-from braindecode_censor.autotransfer.memory import Memory, versions
 from braindecode_censor.autotransfer.progress import Progress
-from braindecode_censor.autotransfer.remembered import known_data
 from braindecode_censor.autotransfer.result import finish, write_csv
-from braindecode_censor.autotransfer.selection import best_of_each_method, choose_nested
-from braindecode_censor.autotransfer.store import clean, locked, open_experiment
-from braindecode_censor.autotransfer.work import Backend, Recording
-from braindecode_censor.datasets import EpochsFolder, default_paradigm, get_dataset, with_paper_scores
+from braindecode_censor.datasets import default_paradigm, with_paper_scores
+from braindecode_censor.search import plan
+from braindecode_censor.search.candidates import BASELINE, get_preset
+from braindecode_censor.search.index import write_index
+from braindecode_censor.search.jobs import Backend
+from braindecode_censor.search.recording import Recording, digest_of_data, make_dataset
+from braindecode_censor.search.selection import best_of_each_method, choose_nested
+from braindecode_censor.storage.cached import known_data
+from braindecode_censor.storage.files import clean, locked, open_experiment
+from braindecode_censor.storage.trainings import Memory, versions
 
 __all__ = ["AutoTransfer"]
 
@@ -35,7 +35,7 @@ class AutoTransfer:
     out : str or path-like
         Folder for results. Running again with the same arguments goes on where it stopped.
     preset : str, path-like or list of dict
-        "quick", "paper", or your own grid, see :func:`~braindecode_censor.autotransfer.grid.get_preset`.
+        "quick", "paper", or your own grid, see :func:`~braindecode_censor.search.candidates.get_preset`.
     seed : int
         First seed.
     seeds : int
@@ -159,7 +159,7 @@ class AutoTransfer:
         Returns
         -------
         plan : dict
-            See :func:`~braindecode_censor.autotransfer.plan.describe_plan`.
+            See :func:`~braindecode_censor.search.plan.describe_plan`.
         """
         counts = plan.count_trainings(
             self.preset.grid, len(self.recording.roster), len(self.seeds), self.top, self.nested
@@ -209,7 +209,7 @@ class AutoTransfer:
     def _search(self, progress):
         """Return the best settings of each method on one split."""
         if self.search == "optuna":
-            from braindecode_censor.autotransfer.optuna_search import search
+            from braindecode_censor.search.optuna_search import search
 
             return search(self, progress)
         jobs = plan.search_jobs(self.preset.grid, self.recording, self.seeds[0])
@@ -310,44 +310,6 @@ def check_training(training, backend):
     if device.startswith("cuda") and backend == "local" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}: torch finds no GPU on this machine; use device='cpu'.")
     return training
-
-
-def make_dataset(dataset, options):
-    """Return a dataset by name or folder.
-
-    Parameters
-    ----------
-    dataset : str, path-like or moabb.datasets.base.BaseDataset
-        As in :class:`AutoTransfer`.
-    options : dict
-        Options of a dataset given by name.
-
-    Returns
-    -------
-    dataset : moabb.datasets.base.BaseDataset
-        One that was given as such comes back as it is.
-    """
-    if not isinstance(dataset, (str, os.PathLike)):
-        return dataset
-    if Path(dataset).is_dir():
-        return EpochsFolder(dataset, **options)
-    return get_dataset(str(dataset), **options)
-
-
-def digest_of_data(recording):
-    """Return a digest of all trials of all subjects.
-
-    Parameters
-    ----------
-    recording : Recording
-        The trials.
-
-    Returns
-    -------
-    digest : str
-        Hexadecimal.
-    """
-    return sha256(repr(sorted(recording.digests.items())).encode()).hexdigest()
 
 
 def _frame(records):

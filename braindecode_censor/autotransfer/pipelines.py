@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 
 import braindecode_censor
-from braindecode_censor.autotransfer.grid import BASELINE, METHODS, QUICK, Setting
+from braindecode_censor.search.candidates import BASELINE, METHODS, QUICK, Setting
 
 __all__ = ["PARADIGM_FOLDERS", "pipeline_texts", "pipelines_folder", "write_pipelines"]
 

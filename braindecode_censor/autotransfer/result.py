@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from braindecode_censor.autotransfer.report import write_report
-from braindecode_censor.autotransfer.store import read_experiment, write_atomically
-from braindecode_censor.autotransfer.summary import choices, summarise
+from braindecode_censor.report.page import write_report
+from braindecode_censor.search.summary import choices, summarise
+from braindecode_censor.storage.files import read_experiment, write_atomically
 
 __all__ = ["Result", "finish", "read_result", "write_csv"]
 

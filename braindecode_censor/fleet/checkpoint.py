@@ -8,7 +8,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from braindecode_censor.autotransfer.store import write_atomically
+from braindecode_censor.storage.files import write_atomically
 
 __all__ = ["Checkpoint"]
 

@@ -8,7 +8,7 @@ from braindecode_censor.fleet.epoch import train_epoch
 from braindecode_censor.fleet.group import Group, Resident
 from braindecode_censor.fleet.member import Member
 from braindecode_censor.fleet.packing import fitting_size
-from braindecode_censor.trials import check_labels, read_signals
+from braindecode_censor.trials.dataset import check_labels, read_signals
 
 __all__ = ["train_fleet"]
 

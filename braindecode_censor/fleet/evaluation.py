@@ -9,10 +9,10 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import LabelEncoder
 
-from braindecode_censor.autotransfer.memory import Memory, fingerprints, training_key
-from braindecode_censor.autotransfer.remembered import Remembered
-from braindecode_censor.classifier import CensoredEEGClassifier
 from braindecode_censor.fleet.trainings import train_all
+from braindecode_censor.storage.cached import Remembered
+from braindecode_censor.storage.trainings import Memory, fingerprints, training_key
+from braindecode_censor.training.classifier import CensoredEEGClassifier
 
 __all__ = ["CrossSubjectEvaluation"]
 

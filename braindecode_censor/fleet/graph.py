@@ -8,8 +8,8 @@ from torch import nn
 from torch.func import functional_call, vmap
 from torch.nn import functional as F
 
+from braindecode_censor.fleet.cuda_graphs import Recorder
 from braindecode_censor.fleet.masks import GivenMask, decide_places
-from braindecode_censor.fleet.recording import Recorder
 from braindecode_censor.fleet.stack import Layout, adam_step, under_prefix
 
 __all__ = ["Graph"]

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from braindecode_censor.dropout import dropout_mask
+from braindecode_censor.encoders.dropout import dropout_mask
 
 __all__ = ["GivenMask", "decide_places", "drawn_masks", "hashed_masks"]
 

@@ -6,12 +6,13 @@ import numpy as np
 import torch
 from torch.utils.data import Subset
 
-from braindecode_censor.criterion import FoldCrossEntropy
-from braindecode_censor.encoder import FastEEGNet
+from braindecode_censor.encoders.eegnet import FastEEGNet
+from braindecode_censor.encoders.resolve import resolve_module
 from braindecode_censor.fleet.stack import adam_coefficients
-from braindecode_censor.modules import resolve_module
-from braindecode_censor.protocol import inverse_sqrt
-from braindecode_censor.trials import TrialLoader, Trials
+from braindecode_censor.training.protocol import inverse_sqrt
+from braindecode_censor.training.rules import DivergedError
+from braindecode_censor.training.task_loss import FoldCrossEntropy
+from braindecode_censor.trials.dataset import TrialLoader, Trials
 
 __all__ = ["Member", "graph_key"]
 
@@ -278,10 +279,7 @@ class Member:
         if state is not None:
             clf.module_.load_state_dict(state)
             return
-        self.error = (
-            "The validation loss was never finite: lower weight or lr, or raise warmup. "
-            f"Last training loss: {self.history[-1].get('train_loss')}."
-        )
+        self.error = str(DivergedError(self.history[-1].get("train_loss")))
 
 
 def graph_key(clf):

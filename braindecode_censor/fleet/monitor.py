@@ -5,9 +5,9 @@ import math
 import numpy as np
 import torch
 
-from braindecode_censor.censoring import _MONITORED
 from braindecode_censor.fleet.stack import take_rows
 from braindecode_censor.fleet.step import critic_state
+from braindecode_censor.training.censoring import _MONITORED
 
 __all__ = ["Monitor"]
 

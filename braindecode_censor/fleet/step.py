@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from braindecode_censor.fleet.cuda_graphs import run_side_by_side
 from braindecode_censor.fleet.graph import Graph
-from braindecode_censor.fleet.recording import run_side_by_side
 from braindecode_censor.fleet.stack import adam_step, join_rows, under_prefix
 
 __all__ = ["Part", "critic_state", "take_step"]
@@ -94,7 +94,7 @@ def take_step(parts, x, moments, masks, compiled=True, steady=True):
         Whether to use the compiled parts, where there are any.
     steady : bool
         Whether steps of these shapes are likely to come again, so that recording them may pay; see
-        :mod:`braindecode_censor.fleet.recording`.
+        :mod:`braindecode_censor.fleet.cuda_graphs`.
 
     Returns
     -------

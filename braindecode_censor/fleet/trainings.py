@@ -4,8 +4,8 @@ from contextlib import contextmanager
 
 import torch
 
-from braindecode_censor.autotransfer.memory import Training, _describe, pack, versions
 from braindecode_censor.fleet.engine import train_fleet
+from braindecode_censor.storage.trainings import Training, _describe, pack, versions
 
 __all__ = ["train_all", "train_and_write"]
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from autotransfer.tiny import DATA, GRID, TRAINING, finished
+from tiny import DATA, GRID, TRAINING, finished
 
 from braindecode_censor.autotransfer.cli import main
 

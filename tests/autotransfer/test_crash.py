@@ -11,10 +11,10 @@ import time
 
 import h5py
 import pytest
-from autotransfer.tiny import experiment, finished
+from tiny import experiment, finished
 
-from braindecode_censor.autotransfer.memory import Memory
-from braindecode_censor.autotransfer.store import StoreError, locked
+from braindecode_censor.storage.files import StoreError, locked
+from braindecode_censor.storage.trainings import Memory
 
 FORK = multiprocessing.get_context("fork")  # everything is imported already, so a run takes seconds
 

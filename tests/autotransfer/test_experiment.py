@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from autotransfer.tiny import DATA, FULL_GRID, GRID, Spoilt, experiment, finished
 from moabb.analysis.results import Results
 from moabb.evaluations import CrossSubjectEvaluation
 from moabb.paradigms import P300
@@ -17,12 +16,13 @@ from pyriemann.tangentspace import TangentSpace
 from safetensors.torch import load_file
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import make_pipeline
+from tiny import DATA, FULL_GRID, GRID, Spoilt, experiment, finished
 
 from braindecode_censor.autotransfer.evaluation import SUFFIX
-from braindecode_censor.autotransfer.index import read_index
-from braindecode_censor.autotransfer.memory import Memory, Training
 from braindecode_censor.autotransfer.result import read_result
 from braindecode_censor.datasets import ERP, SimulatedSubjects, paper_scorer, valid_score, with_paper_scores
+from braindecode_censor.search.index import read_index
+from braindecode_censor.storage.trainings import Memory, Training
 
 
 def test_the_result_is_complete(reference):

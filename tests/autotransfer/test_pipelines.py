@@ -10,9 +10,9 @@ from moabb.datasets.utils import _init_dataset
 
 import braindecode_censor as bc
 from braindecode_censor.autotransfer.cli import main
-from braindecode_censor.autotransfer.grid import METHODS, QUICK
 from braindecode_censor.autotransfer.pipelines import PARADIGM_FOLDERS, pipeline_texts, pipelines_folder
 from braindecode_censor.datasets import SimulatedSubjects
+from braindecode_censor.search.candidates import METHODS, QUICK
 
 SMALL = {"n_trials": 16, "n_channels": 4, "duration": 1.0}
 

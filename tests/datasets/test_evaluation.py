@@ -77,7 +77,7 @@ def test_a_linear_pipeline_learns_in_a_real_evaluation(recordings, name, tmp_pat
 
 @pytest.mark.parametrize("name", ["errp", "ecog", "rsvp", "asl", "simulated"])
 def test_the_censored_classifier_runs_in_a_real_evaluation(recordings, name, tmp_path):
-    pytest.importorskip("braindecode_censor.classifier")
+    pytest.importorskip("braindecode_censor.training.classifier")
     from braindecode_censor import CensoredEEGClassifier
 
     dataset, paradigm, _ = recordings[name]

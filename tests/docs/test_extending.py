@@ -4,8 +4,8 @@ import pytest
 
 import braindecode_censor as bc
 from braindecode_censor.datasets import SimulatedSubjects
-from braindecode_censor.measures import MEASURES, Measure
-from braindecode_censor.weights import cell_rows
+from braindecode_censor.penalties.batch import cell_rows
+from braindecode_censor.penalties.measures import MEASURES, Measure
 
 
 class MeanDistance(Measure):

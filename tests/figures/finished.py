@@ -8,7 +8,7 @@ from pathlib import Path
 
 import moabb
 import pandas as pd
-from autotransfer.tiny import FULL_GRID, experiment
+from tiny import FULL_GRID, experiment
 
 from braindecode_censor.autotransfer.result import write_csv
 

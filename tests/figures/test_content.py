@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from figures.finished import SUBJECTS
 
-from braindecode_censor.autotransfer.index import SELECTED
 from braindecode_censor.figures import (
     plot_codes,
     plot_gains,
@@ -20,6 +19,7 @@ from braindecode_censor.figures import (
 )
 from braindecode_censor.figures.plot_all import PLOTS
 from braindecode_censor.figures.style import PALETTE, colour_of, label_of
+from braindecode_censor.search.index import SELECTED
 
 METHODS = ["adv", "mige", "mmd", "pairmmd", "began"]
 DECODERS = ["baseline", *METHODS, SELECTED]

@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from figures.finished import finished, spoilt
 
-from braindecode_censor.autotransfer.grid import PAPER, expand
-from braindecode_censor.autotransfer.index import read_index
-from braindecode_censor.autotransfer.memory import Memory
-from braindecode_censor.autotransfer.probing import load_recording, probe
 from braindecode_censor.figures import plot_codes, plot_results, plot_tables, product
 from braindecode_censor.figures.folder import Missing, Results, read_results
 from braindecode_censor.figures.plot_all import PLOTS, TABLES
+from braindecode_censor.report.probing import load_recording, probe
+from braindecode_censor.search.candidates import PAPER, expand
+from braindecode_censor.search.index import read_index
+from braindecode_censor.storage.trainings import Memory
 
 ROOT = Path(__file__).parents[2]
 ENDINGS = {

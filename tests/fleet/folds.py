@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from front.simulated import simulate
+from rhythms import simulate
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.fleet import train_fleet

@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from autotransfer.tiny import FULL_GRID, experiment, finished
-from front.test_moabb import SMALL, _dataset, _evaluate, _pipeline
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from tiny import FULL_GRID, experiment, finished
+from training.test_moabb import SMALL, _dataset, _evaluate, _pipeline
 
 from braindecode_censor import CensoredEEGClassifier
-from braindecode_censor.autotransfer.memory import Memory
 from braindecode_censor.fleet.evaluation import CrossSubjectEvaluation
+from braindecode_censor.storage.trainings import Memory
 
 FORK = multiprocessing.get_context("fork")
 
@@ -101,7 +101,7 @@ def test_a_killed_run_is_resumed(tmp_path, pair):
 
 
 def test_the_shell(tmp_path, capsys):
-    from autotransfer.tiny import DATA
+    from tiny import DATA
 
     from braindecode_censor.autotransfer.cli import main
 

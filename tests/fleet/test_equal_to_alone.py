@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from fleet.folds import assert_equal, data, folds, make, train_alone, train_together
-from front.simulated import IDS, METHODS_AND_MODES
+from rhythms import IDS, METHODS_AND_MODES
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.fleet import Member, train_fleet

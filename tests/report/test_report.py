@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from figures.finished import spoilt
 
-from braindecode_censor.autotransfer.report_warnings import find_warnings
 from braindecode_censor.autotransfer.result import read_result
-from braindecode_censor.autotransfer.work import Recording
 from braindecode_censor.datasets import SimulatedSubjects, default_paradigm
 from braindecode_censor.figures.plot_all import PLOTS
+from braindecode_censor.report.warnings import find_warnings
+from braindecode_censor.search.recording import Recording
 
 FETCHING = {"img": "src", "script": "src", "link": "href", "iframe": "src", "object": "data", "source": "src"}
 

@@ -1,0 +1,312 @@
+"""Filters and convolutions in time, in the fastest form for each place."""
+
+import torch
+from torch.nn import functional as F
+
+from braindecode_censor.encoders.lagmoments import fast_length
+from braindecode_censor.encoders.norm import is_eager
+
+
+def mix_and_filter(x, mixing, weight, offset, padding):
+    """Mix channels, filter each mixture in time, add a constant.
+
+    ``y[n, fd, t] = Σ_k w[f, k] Σ_c u[fd, c] x̃[n, c, t + k] + o[fd]`` with ``x̃`` zero-padded on either side.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n_trials, n_chans, n_times)
+        Batch.
+    mixing : Tensor of shape (n_filters · depth, n_chans)
+        Spatial filters ``u``; those of one temporal filter stand together.
+    weight : Tensor of shape (n_filters, kernel_length)
+        Temporal filters ``w``.
+    offset : Tensor of shape (n_filters · depth,) or None
+        Constants ``o``, if any.
+    padding : int
+        Zeros on either side.
+
+    Returns
+    -------
+    Tensor of shape (n_trials, n_filters · depth, 1, n_times + 2 · padding − kernel_length + 1)
+        Filtered mixtures; the empty axis is EEGNet's, where the channels were.
+    """
+    depth = mixing.shape[0] // weight.shape[0]
+    mixed = torch.bmm(x.mT, mixing.T.expand(x.shape[0], -1, -1)).mT
+    if prefers_channels_last(mixed):  # not of x: under autocast the mixtures are of half precision
+        return _DepthwiseFilter.apply(mixed.unsqueeze(2), weight, offset, padding)
+    groups = mixed.unflatten(1, (-1, depth)).transpose(0, 1)
+    y = toeplitz_filter(groups.flatten(1, 2), weight, padding)
+    y = y.unflatten(1, (-1, depth)).transpose(0, 1).flatten(1, 2)
+    return (y if offset is None else y + offset.unsqueeze(1)).unsqueeze(2)
+
+
+def prefers_channels_last(x):
+    """Whether convolutions of few channels should have these last in memory.
+
+    oneDNN's depthwise convolution is then the fastest filter there is, but it exists for eager float32 on the
+    CPU alone. Under ``vmap`` it would have to copy, ``torch.compile`` fuses the plain operations better, and
+    other devices like large matrix products.
+
+    Parameters
+    ----------
+    x : Tensor
+        Input of the convolution.
+
+    Returns
+    -------
+    bool
+        True on the CPU, in float32, outside ``torch.func`` transforms and compiled graphs.
+    """
+    return x.device.type == "cpu" and x.dtype == torch.float32 and is_eager()
+
+
+class _DepthwiseFilter(torch.autograd.Function):
+    """Correlate each signal with its own filter: a depthwise convolution with cheap gradients.
+
+    The gradient in the signal is a convolution again; the gradient in the weights, which oneDNN takes ten
+    times longer for than the forward pass, is a product of spectra.
+    """
+
+    @staticmethod
+    def forward(ctx, s, weight, offset, padding):
+        """Filter signals.
+
+        Parameters
+        ----------
+        ctx : context
+            Keeps what the backward pass needs.
+        s : Tensor of shape (n_trials, n_signals, 1, n_times)
+            Signals.
+        weight : Tensor of shape (n_filters, kernel_length)
+            Filters; each serves ``n_signals / n_filters`` neighbouring signals.
+        offset : Tensor of shape (n_signals,) or None
+            Added constants, if any.
+        padding : int
+            Zeros on either side.
+
+        Returns
+        -------
+        Tensor of shape (n_trials, n_signals, 1, n_times + 2 · padding − kernel_length + 1)
+            Filtered signals.
+        """
+        ctx.save_for_backward(s, weight)
+        ctx.padding = padding
+        return _depthwise(s, weight, offset, padding)
+
+    @staticmethod
+    def backward(ctx, grad):
+        """Gradients in the signals, the filters and the constants.
+
+        Parameters
+        ----------
+        ctx : context
+            As left by ``forward``.
+        grad : Tensor
+            Gradient in the output.
+
+        Returns
+        -------
+        tuple of Tensor or None
+            One for each argument of ``forward``.
+        """
+        s, weight = ctx.saved_tensors
+        taps = weight.shape[1]
+        grad_s = _depthwise(grad, weight.flip(1), None, taps - 1 - ctx.padding)
+        grad_weight = cross_correlation(grad.squeeze(2), s.squeeze(2), -ctx.padding, weight.shape)
+        grad_offset = grad.sum((0, 2, 3)) if ctx.needs_input_grad[2] else None
+        return grad_s, grad_weight, grad_offset, None
+
+
+def _depthwise(s, weight, bias, padding):
+    n_signals = s.shape[1]
+    weight = weight.repeat_interleave(n_signals // weight.shape[0], 0)[:, None, None]
+    return F.conv2d(s, weight, bias, padding=(0, padding), groups=n_signals)
+
+
+def convolve_channels_last(h, weight, padding):
+    """Dense convolution in time with the channels last in memory, where it is fast.
+
+    Parameters
+    ----------
+    h : Tensor of shape (n_trials, n_in, 1, n_times)
+        Signals.
+    weight : Tensor of shape (n_out, n_in, 1, kernel_length)
+        Filters.
+    padding : int
+        Zeros on either side.
+
+    Returns
+    -------
+    Tensor of shape (n_trials, n_out, 1, n_times + 2 · padding − kernel_length + 1)
+        Filtered mixtures.
+    """
+    return _ChannelsLastConvolution.apply(h.contiguous(memory_format=torch.channels_last), weight, padding)
+
+
+class _ChannelsLastConvolution(torch.autograd.Function):
+    """A convolution whose gradient in the weights, half the cost of oneDNN's backward pass, is a convolution too."""
+
+    @staticmethod
+    def forward(ctx, h, weight, padding):
+        """Convolve; the arguments are those of :func:`convolve_channels_last`.
+
+        Parameters
+        ----------
+        ctx : context
+            Keeps what the backward pass needs.
+        h, weight : Tensor
+            Signals, channels last in memory, and filters.
+        padding : int
+            Zeros on either side.
+
+        Returns
+        -------
+        Tensor
+            Filtered mixtures.
+        """
+        ctx.save_for_backward(h, weight)
+        ctx.padding = padding
+        return F.conv2d(h, weight, padding=(0, padding))
+
+    @staticmethod
+    def backward(ctx, grad):
+        """Gradients in the signals and the filters.
+
+        Parameters
+        ----------
+        ctx : context
+            As left by ``forward``.
+        grad : Tensor
+            Gradient in the output.
+
+        Returns
+        -------
+        tuple of Tensor or None
+            One for each argument of ``forward``.
+        """
+        h, weight = ctx.saved_tensors
+        turned = weight.flip(-1).transpose(0, 1)
+        grad_h = F.conv2d(grad, turned, padding=(0, weight.shape[-1] - 1 - ctx.padding))
+        # Sums over trials and samples: a convolution whose channels are the trials, and again last in memory.
+        by_trial = (side.transpose(0, 1).contiguous(memory_format=torch.channels_last) for side in (h, grad))
+        return grad_h, F.conv2d(*by_trial, padding=(0, ctx.padding)).transpose(0, 1), None
+
+
+def cross_correlation(g, s, first_lag, shape):
+    """Cross-correlation, summed over trials and neighbouring signals.
+
+    ``r[i, j] = Σ g[n, id, t] s[n, id, t + first_lag + j]``, the sum running over trials, ``d`` and ``t``.
+
+    Parameters
+    ----------
+    g : Tensor of shape (n_trials, n_signals, n_out)
+        One side.
+    s : Tensor of shape (n_trials, n_signals, n_times)
+        The other.
+    first_lag : int
+        First lag, zero or negative.
+    shape : (int, int)
+        Groups of neighbouring signals, and lags.
+
+    Returns
+    -------
+    Tensor of shape ``shape``
+        Correlations.
+    """
+    n_groups, n_lags = shape
+    if g.shape[-1] * (g.shape[-1] + n_lags) <= 2**15:
+        return _short_cross_correlation(g, s, first_lag, shape)
+    reach = max(-first_lag, first_lag + n_lags - 1)  # a circle this much longer than both hides no overlap
+    n_fft = fast_length(max(g.shape[-1] + reach, s.shape[-1] + reach, n_lags))
+    product = torch.fft.rfft(g, n_fft).conj() * torch.fft.rfft(s, n_fft)
+    groups = product.sum(0).unflatten(0, (n_groups, -1)).sum(1)
+    return torch.fft.irfft(groups, n_fft).roll(-first_lag, -1)[:, :n_lags]
+
+
+def _short_cross_correlation(g, s, first_lag, shape):
+    """The same for short signals: products of all pairs of samples, added up along the diagonals."""
+    n_groups, n_lags = shape
+    n_trials, _, n_out = g.shape
+    g, s = (side.reshape(n_trials, n_groups, -1, side.shape[-1]).transpose(0, 1) for side in (g, s))
+    padded = s.new_zeros(*s.shape[:3], n_out + n_lags - 1)
+    s = s[..., : padded.shape[-1] + first_lag]  # what lies further to the right meets nothing
+    padded[..., -first_lag : s.shape[-1] - first_lag] = s
+    products = torch.bmm(g.flatten(1, 2).mT, padded.flatten(1, 2))
+    per_group, per_row, _ = products.stride()
+    return products.as_strided((n_groups, n_out, n_lags), (per_group, per_row + 1, 1)).sum(1)
+
+
+def toeplitz_filter(s, weight, padding, block=64):
+    """Correlate each row with its filter, as matrix products with a banded Toeplitz matrix.
+
+    The output is cut into blocks, so that the matrix stays small whatever the length of the signal. Plain
+    operations only: gradients of any order, ``vmap`` and ``torch.compile``.
+
+    Parameters
+    ----------
+    s : Tensor of shape (n_filters, n_rows, n_times)
+        Signals of each filter.
+    weight : Tensor of shape (n_filters, kernel_length)
+        One filter each.
+    padding : int
+        Zeros on either side.
+    block : int
+        Output samples of one product.
+
+    Returns
+    -------
+    Tensor of shape (n_filters, n_rows, n_times + 2 · padding − kernel_length + 1)
+        Filtered signals.
+    """
+    n_filters, n_rows, n_times = s.shape
+    taps = weight.shape[1]
+    n_out = n_times + 2 * padding - taps + 1
+    windows = _windows(s, taps, padding, block, n_out)
+    band = _band(weight, block, windows.shape[-1])
+    return torch.bmm(windows.flatten(1, 2), band.mT).view(n_filters, n_rows, -1)[..., :n_out]
+
+
+def toeplitz_convolve(h, weight, padding, block=32):
+    """Dense convolution in time as one matrix product, with blocks as in :func:`toeplitz_filter`.
+
+    Parameters
+    ----------
+    h : Tensor of shape (n_trials, n_in, n_times)
+        Signals.
+    weight : Tensor of shape (n_out, n_in, kernel_length)
+        Filters.
+    padding : int
+        Zeros on either side.
+    block : int
+        Output samples of one product.
+
+    Returns
+    -------
+    Tensor of shape (n_trials, n_out, n_times + 2 · padding − kernel_length + 1)
+        Filtered mixtures.
+    """
+    n_out, n_in, taps = weight.shape
+    length = h.shape[-1] + 2 * padding - taps + 1
+    windows = _windows(h, taps, padding, block, length).transpose(1, 2)  # trials, blocks, inputs, samples
+    band = _band(weight.flatten(0, 1), block, windows.shape[-1]).unflatten(0, (n_out, n_in)).transpose(1, 2)
+    y = windows.flatten(0, 1).flatten(1) @ band.flatten(0, 1).flatten(1).mT
+    y = y.unflatten(0, (len(h), -1)).unflatten(-1, (n_out, block)).transpose(1, 2).flatten(2)
+    return y[..., :length]
+
+
+def _windows(s, taps, padding, block, length):
+    """Overlapping windows of padded signals, one for each block of the output: (..., n_blocks, reach · block)."""
+    n_blocks = -(-length // block)
+    reach = 1 + -(-(taps - 1) // block)  # blocks of input that one block of output sees
+    room = (n_blocks + reach - 1) * block - s.shape[-1] - padding
+    blocks = F.pad(s, (padding, room)).unflatten(-1, (-1, block))
+    # Put together by hand: the backward pass of unfold has no batching rule.
+    return torch.cat([blocks[..., j : j + n_blocks, :] for j in range(reach)], -1)
+
+
+def _band(weight, n_rows, n_cols):
+    """Banded Toeplitz matrix of each filter: ``out[f, i, i + k] = w[f, k]``, zero elsewhere."""
+    # The padded filter, repeated with a period one longer than a row, shifts by one from row to row.
+    period = F.pad(weight, (0, n_cols + 1 - weight.shape[1]))
+    flat = period.unsqueeze(1).expand(-1, n_rows, -1).flatten(1)
+    return flat[:, : n_rows * n_cols].unflatten(1, (n_rows, n_cols))

@@ -1,0 +1,123 @@
+"""Temporal filters that carry the batch norm after them, and where gradients written by hand pay."""
+
+import torch
+
+
+def normalised_filters(weight, norm, mean, covariance, differentiable):
+    """Filters whose outputs have the variance ``norm.weight²``: batch norm in training mode, but for its mean.
+
+    ``a_f w_f`` with ``a_f = γ_f / √(w_fᵀ Σ w_f + ε)``.
+
+    Parameters
+    ----------
+    weight : Tensor of shape (n_filters, kernel_length)
+        Temporal filters ``w``.
+    norm : nn.BatchNorm2d
+        Batch norm after the filters, with ``γ`` and ``ε``.
+    mean, covariance : Tensor of shape (kernel_length,), (kernel_length, kernel_length)
+        Of the windows the filters see, from :func:`braindecode_censor.encoders.lagmoments.batch_covariance`.
+    differentiable : bool
+        Whether anything but the filters needs a gradient: then the outputs below have one too.
+
+    Returns
+    -------
+    filters : Tensor of shape (n_filters, kernel_length)
+        Scaled filters.
+    scale, filter_mean, filter_var : Tensor of shape (n_filters,)
+        ``a``, and batch mean and biased variance of the unscaled filters' outputs.
+    """
+    bias = norm.bias
+    gamma = weight.new_ones(len(weight)) if norm.weight is None else norm.weight
+    if is_eager() and not differentiable:
+        return _NormalisedFilters.apply(weight, gamma, bias, mean, covariance, norm.eps)
+    wide = weight.to(mean.dtype)
+    filter_var = ((wide @ covariance) * wide).sum(-1)
+    scale = (filter_var + norm.eps).rsqrt().to(weight.dtype) * gamma
+    if bias is not None:
+        scale = scale + 0.0 * bias  # weight decay skips a parameter that has no gradient at all
+    return scale.unsqueeze(1) * weight, scale, (wide @ mean).to(weight.dtype), filter_var.to(weight.dtype)
+
+
+class _NormalisedFilters(torch.autograd.Function):
+    """:func:`normalised_filters` in as few operations as there can be, for a training step has many steps."""
+
+    @staticmethod
+    def forward(ctx, weight, gamma, bias, mean, covariance, eps):
+        """Scale filters; the arguments are those of :func:`normalised_filters`.
+
+        Parameters
+        ----------
+        ctx : context
+            Keeps what the backward pass needs.
+        weight, gamma, bias, mean, covariance : Tensor
+            Filters, batch norm's parameters, moments of the windows.
+        eps : float
+            Batch norm's ``ε``.
+
+        Returns
+        -------
+        tuple of Tensor
+            Filters, and without gradient their scale, mean and variance.
+        """
+        wide = weight.to(mean.dtype)
+        rows = wide @ covariance
+        var = (rows * wide).sum(-1)
+        inverse = (var + eps).rsqrt()
+        scale = inverse * gamma
+        ctx.save_for_backward(wide, rows, inverse, scale, bias)
+        outputs = ((scale.unsqueeze(1) * wide).to(weight.dtype), scale, wide @ mean, var)
+        ctx.mark_non_differentiable(*outputs[1:])
+        ctx.set_materialize_grads(False)  # else autograd makes zeros for the outputs that have none
+        return outputs
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad, *_):
+        """Gradients in weight and ``γ``; that in the bias is zero.
+
+        Parameters
+        ----------
+        ctx : context
+            As left by ``forward``.
+        grad : Tensor of shape (n_filters, kernel_length)
+            Gradient in the scaled filters.
+        *_ : None
+            No gradients in the other outputs.
+
+        Returns
+        -------
+        tuple of Tensor or None
+            One for each argument of ``forward``.
+        """
+        if grad is None:
+            return (None,) * 6
+        wide, rows, inverse, scale, bias = ctx.saved_tensors
+        along = (grad * wide).sum(-1) * inverse
+        # ∂a/∂w = −a Σw / (var + ε)
+        grad_weight = scale.unsqueeze(1) * grad - (along * inverse * scale).unsqueeze(1) * rows
+        grad_bias = None if bias is None else torch.zeros_like(bias)
+        return grad_weight.to(grad.dtype), along.to(grad.dtype), grad_bias, None, None, None
+
+
+def is_eager():
+    """Whether operations run one by one, outside ``torch.func`` transforms and compiled graphs.
+
+    There, hand-written gradients pay; elsewhere they would stand in the way of batching and fusing.
+
+    Returns
+    -------
+    bool
+        True in ordinary eager mode.
+    """
+    return not (torch.compiler.is_compiling() or under_vmap())
+
+
+def under_vmap():
+    """Whether a transform of ``torch.func`` is active, compiled or not.
+
+    Returns
+    -------
+    bool
+        True inside ``vmap``.
+    """
+    return torch._C._are_functorch_transforms_active()

@@ -1,0 +1,90 @@
+"""From the name of a network to the network: aliases, the fast EEGNet, the head, batch-norm momentum."""
+
+import inspect
+
+import torch
+from braindecode.models import EEGNet
+from braindecode.models.util import models_dict
+from torch import nn
+
+from braindecode_censor._check import check_choice
+from braindecode_censor.encoders.eegnet import FastEEGNet
+
+__all__ = ["module_options", "resolve_module", "set_momentum"]
+
+# Braindecode dropped the old names; published code and pipelines still use them.
+_ALIASES = {"EEGNetv4": "EEGNet"}
+
+
+def resolve_module(module, fast=True):
+    """Return the class or instance behind the `module` argument.
+
+    Parameters
+    ----------
+    module : str, type or nn.Module
+        Name of a Braindecode model, or the model itself.
+    fast : bool
+        Whether the name "EEGNet" means the reordered EEGNet, which computes the same numbers.
+
+    Returns
+    -------
+    module : type or nn.Module
+        What to build.
+    """
+    if not isinstance(module, str):
+        return module
+    module = _ALIASES.get(module, module)
+    if module == "EEGNet" and fast:
+        return FastEEGNet
+    return models_dict[check_choice("module", module, models_dict)]
+
+
+def module_options(module, signal, options, momentum=None):
+    """Collect the constructor arguments of a module.
+
+    Parameters
+    ----------
+    module : type or nn.Module
+        What to build.
+    signal : dict
+        What the data says: n_chans, n_times, n_outputs, sfreq.
+    options : dict
+        What the user says, which wins.
+    momentum : float or None
+        Momentum of batch norm, for modules that take it as an argument.
+
+    Returns
+    -------
+    options : dict
+        Arguments; those of the signal only as far as the module takes them.
+    """
+    if isinstance(module, nn.Module):  # built by the user, for these data
+        return options
+    defaults = {}
+    if isinstance(module, type) and issubclass(module, EEGNet):
+        # The paper's classifier is one linear layer; Braindecode's default, a convolution, is deprecated.
+        defaults["final_layer_with_constraint"] = True
+        # Not only set afterwards: the constructor runs a forward pass, which moves the statistics already.
+        defaults |= {} if momentum is None else {"batch_norm_momentum": momentum}
+    taken = inspect.signature(module).parameters
+    known = {name: value for name, value in signal.items() if name in taken}
+    return {**defaults, **known, **options}
+
+
+def set_momentum(module, momentum):
+    """Set the momentum of every batch norm.
+
+    Parameters
+    ----------
+    module : nn.Module
+        The network, changed in place.
+    momentum : float or None
+        Weight of a new batch in the running statistics; None leaves the network's own.
+    """
+    if momentum is None:
+        return
+    if not 0 < momentum <= 1:
+        raise ValueError(f"batch_norm_momentum={momentum!r} must be in (0, 1], or None for the module's own.")
+    for part in module.modules():
+        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
+            part.momentum = momentum

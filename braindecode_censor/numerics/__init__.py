@@ -1,0 +1,1 @@
+"""Kernels, length scales and score estimators: mathematics on plain tensors."""

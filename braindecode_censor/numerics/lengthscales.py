@@ -1,0 +1,345 @@
+r"""Length scales of kernels, always without gradient.
+
+A length scale maps squared distances to a precision :math:`p=1/\sigma^2` that broadcasts to them. `same`
+restricts every computation to pairs of one group, so that the scales of all groups come from one call.
+"""
+
+from functools import lru_cache
+from numbers import Real
+
+import torch
+
+from braindecode_censor._check import check_choice, check_fraction, check_positive, check_size, is_traced
+from braindecode_censor.numerics.groups import group_heads, group_sizes
+
+__all__ = ["LENGTHSCALES", "FixedScale", "MedianScale", "TSNEScale", "make_lengthscale"]
+
+SMALLEST_SCALE = 1e-6
+
+
+class FixedScale:
+    r"""A given length scale :math:`\sigma`.
+
+    Parameters
+    ----------
+    sigma : float
+        The length scale.
+    """
+
+    takes_stacks = True  # of distances (..., n, n)
+
+    def __init__(self, sigma):
+        self.sigma = check_positive("lengthscale", sigma)
+
+    def __repr__(self):
+        return f"FixedScale({self.sigma!r})"
+
+    def precision(self, d2, same=None):
+        """Return the precision within a sample.
+
+        Parameters
+        ----------
+        d2 : Tensor of shape (n, n)
+            Squared distances.
+        same : Tensor of shape (n, n), bool, optional
+            Pairs of one group.
+
+        Returns
+        -------
+        precision : Tensor
+            Broadcastable to `d2`.
+        """
+        return torch.full((), self.sigma**-2, dtype=d2.dtype, device=d2.device)
+
+    def cross_precision(self, d2, d2_query):
+        """Return the precision between queries and a sample.
+
+        Parameters
+        ----------
+        d2 : Tensor of shape (n, n)
+            Squared distances within the sample.
+        d2_query : Tensor of shape (m, n)
+            Squared distances of the queries to the sample.
+
+        Returns
+        -------
+        precision : Tensor
+            Broadcastable to `d2_query`.
+        """
+        return self.precision(d2)
+
+
+class MedianScale:
+    r"""The median heuristic: :math:`\sigma` is the median distance over distinct pairs.
+
+    Parameters
+    ----------
+    factor : float
+        Multiplies the median.
+
+    Notes
+    -----
+    Implementations that take the median over all :math:`n^2` entries include the n zeros of the diagonal,
+    which shrinks the scale of small samples (to 0.92 of this one at n = 4). The scale is floored at 1e-6, so
+    a collapsed code gives finite numbers.
+    """
+
+    takes_stacks = True  # of distances (..., n, n)
+
+    def __init__(self, factor=1.0):
+        self.factor = check_positive("factor", factor)
+
+    def __repr__(self):
+        return f"MedianScale(factor={self.factor!r})"
+
+    @torch.no_grad()
+    def precision(self, d2, same=None):
+        """Return the precision within a sample, one per group.
+
+        Parameters
+        ----------
+        d2 : Tensor of shape (n, n)
+            Squared distances.
+        same : Tensor of shape (n, n), bool, optional
+            Pairs of one group.
+
+        Returns
+        -------
+        precision : Tensor of shape (..., 1, 1) or (..., n, 1)
+            A number, or that of each row's group.
+        """
+        median = _median_distance(d2) if same is None else _median_distance_by_group(d2, same).unsqueeze(-1)
+        return (self.factor * median).clamp_min(SMALLEST_SCALE) ** -2
+
+    def cross_precision(self, d2, d2_query):
+        """Return the precision between queries and a sample: that of the sample.
+
+        Parameters
+        ----------
+        d2 : Tensor of shape (n, n)
+            Squared distances within the sample.
+        d2_query : Tensor of shape (m, n)
+            Squared distances of the queries to the sample.
+
+        Returns
+        -------
+        precision : Tensor of shape ()
+            The precision.
+        """
+        return self.precision(d2)
+
+
+def _median_distance(d2):
+    """Median distance within samples (..., n, n), shape (..., 1, 1)."""
+    n = d2.shape[-1]
+    if n < 2:
+        return torch.ones_like(d2)
+    # what a compiler, a transform or a recording sees belongs to it alone
+    can_keep = type(d2) is torch.Tensor and d2.device.type == "cpu" and not is_traced(d2)
+    positions = _known_positions if can_keep else _positions
+    pairs = d2.flatten(-2).index_select(-1, positions(n, d2.device))
+    n_pairs = n * (n - 1) // 2
+    if d2.is_cuda:  # selection has no deterministic kernel there, and sorting is fast
+        middle = pairs.sort(-1).values[..., (n_pairs - 1) // 2 : n_pairs // 2 + 1]
+    else:  # the last one or two of the lower half; selecting is several times faster than sorting
+        lower = pairs.topk(n_pairs // 2 + 1, largest=False, sorted=False).values
+        middle = lower.topk(2 - n_pairs % 2).values
+    return middle.sqrt().mean(-1)[..., None, None]
+
+
+def _positions(n, device):
+    """Where the distinct pairs lie in a flattened matrix (n, n)."""
+    i, j = torch.triu_indices(n, n, offset=1, device=device)
+    return i * n + j
+
+
+_known_positions = lru_cache(maxsize=16)(_positions)
+
+
+def _median_distance_by_group(d2, same):
+    """Median distance within the group of each sample, shape (..., n); 1 for a sample alone."""
+    n = d2.shape[-1]
+    head = group_heads(same)
+    if is_traced(d2, same) or d2.is_cuda:
+        i, j = torch.triu_indices(n, n, offset=1, device=d2.device)
+        group = torch.where(same[i, j], head[i], n)
+    else:  # where shapes may depend on values, only the pairs within groups are sorted
+        i, j = same.triu(1).nonzero(as_tuple=True)
+        group = head[i]
+    if not len(i):
+        return torch.ones_like(d2[..., 0])
+    # One sort for all groups: the key's integer part is the group, its fraction the distance.
+    distances = d2[..., i, j]
+    largest = distances.amax(-1, keepdim=True).double().clamp_min(1e-300)
+    key = group + distances / (largest * (1 + 1e-6))
+    distances = distances.gather(-1, key.argsort(-1))
+
+    size = group_sizes(same)
+    n_pairs = size * (size - 1) // 2
+    # Pairs of the groups that come before: every group enters at its head.
+    entering = n_pairs * (head == torch.arange(n, device=d2.device))
+    before = (entering.cumsum(-1) - entering)[head]
+    middle = before + torch.stack([n_pairs - 1, n_pairs]) // 2
+    median = distances[..., middle.clamp(0, len(i) - 1)].sqrt().mean(-2)
+    return torch.where(n_pairs > 0, median, 1.0)
+
+
+class TSNEScale:
+    r"""A length scale for every point, by the fixed-perplexity rule of t-SNE.
+
+    For each point i the inverse scale :math:`\beta_i` makes the entropy of
+    :math:`p_{j|i}\propto e^{-\beta_i d_{ij}}, j\neq i`, equal :math:`\log` of the wanted perplexity. The kernel
+    between two points uses the average, :math:`K_{ij}=e^{-d_{ij}(\beta_i+\beta_j)/2}`.
+
+    Parameters
+    ----------
+    perplexity : float
+        Wanted perplexity as a fraction of the n - 1 neighbours. Low values ruin the score estimate.
+    n_steps : int
+        Steps of the search. Their number is fixed, so that no value has to be looked at.
+
+    Notes
+    -----
+    The paper's appendix calls the kernel valid; it is not positive semi-definite in general (two clusters of
+    standard deviation 0.1 and 3 have eigenvalues down to -0.015), so estimators must not rely on it. The
+    tolerance of 1e-5 that the paper quotes is on the entropy in scikit-learn; here the search converges: Newton's
+    method for the logarithm of :math:`\beta_i`, and a bisection where a step would leave the known interval.
+    Where no scale reaches the perplexity (all neighbours equally far, more duplicates than the perplexity),
+    :math:`\beta_i` is one over twice the mean squared distance.
+    """
+
+    takes_stacks = True  # of distances (..., n, n)
+
+    def __init__(self, perplexity=0.95, n_steps=16):
+        self.perplexity = check_fraction("perplexity", perplexity)
+        self.n_steps = check_size("n_steps", n_steps)
+
+    def __repr__(self):
+        return f"TSNEScale(perplexity={self.perplexity!r})"
+
+    @torch.no_grad()
+    def precision(self, d2, same=None):
+        r"""Return :math:`\beta_i+\beta_j`.
+
+        Parameters
+        ----------
+        d2 : Tensor of shape (n, n)
+            Squared distances.
+        same : Tensor of shape (n, n), bool, optional
+            Pairs of one group.
+
+        Returns
+        -------
+        precision : Tensor of shape (n, n)
+            Precision of every pair.
+        """
+        beta = self.inverse_scales(d2, same)
+        return beta.unsqueeze(-1) + beta.unsqueeze(-2)
+
+    @torch.no_grad()
+    def cross_precision(self, d2, d2_query):
+        """Return the precision between queries and a sample; a query's scale comes from its own distances.
+
+        Parameters
+        ----------
+        d2 : Tensor of shape (n, n)
+            Squared distances within the sample.
+        d2_query : Tensor of shape (m, n)
+            Squared distances of the queries to the sample.
+
+        Returns
+        -------
+        precision : Tensor of shape (m, n)
+            Precision of every pair.
+        """
+        everyone = torch.ones_like(d2_query, dtype=torch.bool)
+        beta_query = self._search(d2_query, everyone)
+        return beta_query[:, None] + self.inverse_scales(d2)[None, :]
+
+    def inverse_scales(self, d2, same=None):
+        r"""Return :math:`\beta_i` of every point.
+
+        Parameters
+        ----------
+        d2 : Tensor of shape (n, n)
+            Squared distances.
+        same : Tensor of shape (n, n), bool, optional
+            Pairs of one group.
+
+        Returns
+        -------
+        beta : Tensor of shape (n,)
+            Inverse scales.
+        """
+        neighbours = ~torch.eye(d2.shape[-1], dtype=torch.bool, device=d2.device)
+        return self._search(d2, neighbours if same is None else neighbours & same)
+
+    def _search(self, d2, neighbours):
+        """Search log(beta * typical distance), for all rows of d2 (..., m, n) at once."""
+        n_neighbours = neighbours.sum(-1)
+        count = n_neighbours.clamp_min(1).to(d2.dtype)
+        # min before max: with three points or fewer the bounds cross, and the upper one must win
+        wanted = (self.perplexity * count).clamp_min(2).minimum(count - 0.01).log()
+        infinite = torch.full_like(d2, torch.inf)
+        nearest = torch.where(neighbours, d2, infinite).amin(-1, keepdim=True)
+        # The entropy does not change when the smallest distance is subtracted, and the exponent stays finite.
+        gap = torch.where(neighbours, d2 - nearest, torch.zeros_like(d2))
+        typical = (gap.sum(-1) / count).clamp_min(1e-30)
+
+        gap = gap / typical.unsqueeze(-1)
+        present = neighbours.to(d2.dtype)
+
+        def entropy(exponent):
+            """Entropy, and minus its derivative in the exponent."""
+            energy = gap * exponent.exp().unsqueeze(-1)
+            p = torch.exp(-energy) * present
+            total = p.sum(-1).clamp_min(1e-30)
+            weighted = p * energy
+            mean = weighted.sum(-1) / total
+            return total.log() + mean, (weighted * energy).sum(-1) / total - mean.square()
+
+        low, high = torch.full_like(typical, -25.0), torch.full_like(typical, 25.0)
+        attainable = entropy(high)[0] <= wanted
+        exponent = torch.zeros_like(typical)
+        for _ in range(self.n_steps):
+            found, slope = entropy(exponent)
+            too_wide = found > wanted
+            low, high = torch.where(too_wide, exponent, low), torch.where(too_wide, high, exponent)
+            step = exponent + (found - wanted) / slope.clamp_min(1e-30)
+            # with a margin: at the root, rounding decides on which side of it a step ends
+            inside = (step > low - 1e-3) & (step < high + 1e-3)
+            exponent = torch.where(inside, step, (low + high) / 2)
+        beta = exponent.exp() / typical
+        mean = (torch.where(neighbours, d2, torch.zeros_like(d2)).sum(-1) / count).clamp_min(
+            SMALLEST_SCALE**2
+        )
+        return torch.where(attainable, beta, 0.5 / mean)
+
+
+#: Name -> length scale.
+LENGTHSCALES = {"median": MedianScale, "tsne": TSNEScale}
+
+
+def make_lengthscale(lengthscale):
+    """Return a length scale from a name, a number or an object.
+
+    Parameters
+    ----------
+    lengthscale : {"median", "tsne"}, float or object
+        Name, fixed length scale, or anything with a method ``precision``.
+
+    Returns
+    -------
+    lengthscale : object
+        The length scale.
+
+    Examples
+    --------
+    >>> make_lengthscale(1.5)
+    FixedScale(1.5)
+    """
+    if hasattr(lengthscale, "precision"):
+        return lengthscale
+    if isinstance(lengthscale, Real):
+        return FixedScale(lengthscale)
+    return LENGTHSCALES[check_choice("lengthscale", lengthscale, LENGTHSCALES)]()

@@ -1,0 +1,140 @@
+"""What all kernel score estimators share."""
+
+import torch
+
+from braindecode_censor._check import declares, is_traced
+from braindecode_censor.numerics.kernels import make_kernel, squared_distances
+from braindecode_censor.numerics.lengthscales import make_lengthscale
+
+__all__ = ["ScoreEstimator"]
+
+
+class ScoreEstimator:
+    r"""Estimate :math:`\nabla_x \log q(x)` from a sample.
+
+    With :math:`\hat\zeta(x)=\frac1M\sum_j \mathrm{div}_{x_j}\mathcal K(x,x_j)` and
+    :math:`\hat L g(x)=\frac1M\sum_j \mathcal K(x,x_j)\,g(x_j)`, Stein's identity says :math:`L g=-\zeta`, so every
+    estimator is :math:`\hat g=-f(\hat L)\hat\zeta` with a filter :math:`f(\sigma)\approx1/\sigma`.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "imq", "curlfree-rbf", "curlfree-imq"} or object
+        Matrix-valued kernel.
+    lengthscale : {"median", "tsne"}, float or object
+        Length scale of the kernel.
+
+    Notes
+    -----
+    ``fit(x, same)`` fits *all groups of a partition at once*: the Gram matrix with the pairs of different
+    groups set to zero is block diagonal up to the order of the rows, so one problem of size n holds the
+    problems of all groups, however many there are.
+    """
+
+    #: Whether the host looks at a value on the way.
+    waits = False
+
+    def __init__(self, kernel="rbf", lengthscale="median"):
+        self.kernel = make_kernel(kernel)
+        self.lengthscale = make_lengthscale(lengthscale)
+        parts = (self, "_solve"), (self.kernel, "operator"), (self.lengthscale, "precision")
+        own = type(self).fit is ScoreEstimator.fit and type(self).at_samples is ScoreEstimator.at_samples
+        self.takes_stacks = own and all(declares(part, "takes_stacks", method) for part, method in parts)
+
+    def __getstate__(self):
+        # What was fitted holds closures over a batch's tensors; a copy or a pickle is an unfitted twin.
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    @torch.no_grad()
+    def fit(self, x, same=None):
+        """Fit to a sample, or to every group of a partitioned sample.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n, d)
+            The sample, or with ``takes_stacks`` a stack of samples (..., n, d) that are partitioned alike.
+        same : Tensor of shape (n, n), bool, optional
+            Pairs that belong to the same group; a sample in no group (empty row) gets the score zero.
+
+        Returns
+        -------
+        self : ScoreEstimator
+            The fitted estimator.
+        """
+        x = x.detach()
+        self._same = same
+        # Scores do not change under translation, and products lose fewer digits near the origin; every group
+        # has its own, for groups may lie far apart.
+        if same is None:
+            mask = x.new_ones(1, 1)
+            self._n = x.new_full((x.shape[-2], 1), max(x.shape[-2], 1))
+            self._centre = x.mean(-2, keepdim=True)
+        else:
+            mask = same.to(x.dtype)
+            self._n = mask.sum(-1, keepdim=True).clamp_min(1)
+            self._centre = mask @ x / self._n
+        self._x = x - self._centre
+        self._d2 = squared_distances(self._x, centred=True)
+        precision = self.lengthscale.precision(self._d2, same)
+        self._apply, divergence, self._dense = self.kernel.operator(
+            self._x, self._x, self._d2, precision, mask
+        )
+        self._h = divergence / self._n
+        self._solve()
+        return self
+
+    def _solve(self):
+        """Set ``_in_sample`` (n, d) from ``_apply``, ``_dense``, ``_h`` and ``_n``."""
+        raise NotImplementedError
+
+    def _extend(self, apply, zeta, context):
+        """Return the scores at queries from their operator; `context` is (query, d2, precision)."""
+        raise NotImplementedError
+
+    def at_samples(self):
+        """Return the scores at the sample itself.
+
+        Returns
+        -------
+        scores : Tensor of shape (n, d)
+            Estimated scores, without gradient.
+        """
+        scores = self._in_sample
+        if is_traced(scores) or torch.is_inference_mode_enabled() or not scores.is_inference():
+            return scores
+        return scores.clone()  # what was fitted in inference mode is of no use to autograd
+
+    @torch.no_grad()
+    def __call__(self, query):
+        """Return the scores at other points.
+
+        Parameters
+        ----------
+        query : Tensor of shape (m, d)
+            Where to evaluate. A point of the sample is treated like any other: for Stein that is not the
+            value of :meth:`at_samples`.
+
+        Returns
+        -------
+        scores : Tensor of shape (m, d)
+            Estimated scores, without gradient.
+        """
+        if self._same is not None:
+            raise ValueError("a score fitted with same= holds one score per group: use at_samples().")
+        query = query.detach() - self._centre[:1]
+        d2 = squared_distances(query, self._x)
+        precision = self.lengthscale.cross_precision(self._d2, d2)
+        apply, divergence, _ = self.kernel.operator(query, self._x, d2, precision, torch.ones_like(d2))
+        return self._extend(apply, divergence / len(self._x), (query, d2, precision))
+
+    def _regularised_solve(self, ridge, rhs):
+        """Solve (K + diag(ridge)) c = rhs for ridge (n, 1) and rhs (n, d)."""
+        matrix = self._dense()
+        size = matrix.shape[-1]
+        repeat = size // rhs.shape[-2]  # d for a kernel that mixes coordinates, else 1
+        # A sample in no group has a zero row: a unit on the diagonal keeps the system regular.
+        alone = (torch.diagonal(matrix, dim1=-2, dim2=-1) == 0).to(matrix.dtype)
+        matrix = matrix + torch.diag_embed(ridge.expand(-1, repeat).reshape(-1) + alone)
+        # LU, not Cholesky: the pointwise length scales make kernels that are not positive definite.
+        # solve_ex does not look at the error code, which would wait for the device.
+        solution, _ = torch.linalg.solve_ex(matrix, rhs if repeat == 1 else rhs.reshape(size, -1))
+        return solution.reshape(rhs.shape)

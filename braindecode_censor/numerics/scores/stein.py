@@ -1,0 +1,76 @@
+"""The Stein gradient estimator."""
+
+import torch
+
+from braindecode_censor._check import check_choice, check_positive
+from braindecode_censor.numerics.scores.base import ScoreEstimator
+
+__all__ = ["Stein"]
+
+RIDGES = {
+    "M2": lambda reg, n: n * n * reg,
+    "M": lambda reg, n: n * reg,
+    "raw": lambda reg, n: reg * torch.ones_like(n),
+}
+
+
+class Stein(ScoreEstimator):
+    r"""Li and Turner's estimator :math:`G=-(K+\eta I)^{-1}\sum_j\nabla_{x_j}k(\cdot,x_j)`.
+
+    Parameters
+    ----------
+    reg : float
+        Regularisation :math:`\lambda` (the paper's :math:`\gamma`).
+    kernel : {"rbf", "imq"} or object
+        Diagonal kernel.
+    lengthscale : {"median", "tsne"}, float or object
+        Length scale of the kernel.
+    ridge : {"M2", "M", "raw"}
+        How :math:`\eta` follows from `reg` and the sample size M: :math:`M^2\lambda`, :math:`M\lambda` or
+        :math:`\lambda`.
+
+    Notes
+    -----
+    ``ridge="M2"`` is what the library behind the paper's experiments does, hence the default. On batches of
+    64 to 256 it shrinks the score 2 to 100 times for ``reg`` of 1e-3 and above, and the estimated gradient
+    of the mutual information even more. ``ridge="M"`` equals :class:`Tikhonov` on the sample.
+
+    References
+    ----------
+    Li and Turner (2018), Gradient estimators for implicit models.
+    Zhou, Shi and Zhu (2020), Nonparametric score estimators.
+    """
+
+    takes_stacks = True
+
+    def __init__(self, reg=1e-3, kernel="rbf", lengthscale="median", ridge="M2"):
+        super().__init__(kernel, lengthscale)
+        if not self.kernel.is_diagonal:
+            raise ValueError(
+                f"score='stein' needs a diagonal kernel ('rbf' or 'imq'), got kernel={kernel!r}."
+            )
+        self.reg = check_positive("reg", reg)
+        self.ridge = check_choice("ridge", ridge, RIDGES)
+
+    def _solve(self):
+        self._eta = RIDGES[self.ridge](self.reg, self._n)
+        self._in_sample = -self._regularised_solve(self._eta, self._n * self._h)
+
+    def _extend(self, apply, zeta, context):
+        """Add the query to the sample and eliminate the other points."""
+        _, d2, precision = context
+        k = self.kernel(d2, precision)
+        gradient = (
+            len(self._x) * zeta
+        )  # sum over j of the gradient in x_j; that in the query has the other sign
+        towards = self._regularised_solve(self._eta, k.T)
+        schur = 1 + self._eta[0] - (k * towards.T).sum(-1, keepdim=True)  # k(x, x) = 1
+        # sum over j of (towards_j + 1) * b_j, with b_j the gradient in the query of k(x_j, query)
+        weighted = -self._gradient_sum(context, towards.T) - gradient
+        return -(k @ self._in_sample - weighted) / schur
+
+    def _gradient_sum(self, context, weights):
+        """Sum over j of weights[i, j] times the gradient in x_j of k(query_i, x_j)."""
+        query, d2, precision = context
+        _, divergence, _ = self.kernel.operator(query, self._x, d2, precision, weights)
+        return divergence

@@ -1,0 +1,1 @@
+"""Penalties that measure how much a latent code tells about its subject."""

@@ -1,0 +1,148 @@
+"""From a name and options to a penalty, with checks of what the user says."""
+
+import copy
+import inspect
+
+from braindecode_censor._check import check_choice, check_size, declares
+from braindecode_censor.penalties.measures import MEASURES, Measure
+from braindecode_censor.penalties.modes import MODES
+from braindecode_censor.penalties.penalty import Penalty
+
+__all__ = ["make_penalty"]
+
+
+def make_penalty(
+    method,
+    mode="marginal",
+    *,
+    n_features=None,
+    n_subjects=None,
+    n_classes=None,
+    nuisance="discrete",
+    reveal=1.0,
+    **options,
+):
+    """Make a censoring penalty.
+
+    Parameters
+    ----------
+    method : {"adv", "mige", "mmd", "pairmmd", "began"}, Measure or callable
+        Measure of dependence: a name of :data:`~braindecode_censor.penalties.measures.MEASURES`, a measure, or a
+        callable that makes one from ``(n_features, n_subjects, n_classes, **options)``.
+    mode : {"marginal", "conditional", "complementary"}
+        Make z independent of s, independent of s given y, or its first half independent of s and its second
+        half informative about s.
+    n_features : int, optional
+        Width of z. The methods with a critic ("adv", "began") need it.
+    n_subjects : int, optional
+        Number of subjects. The methods with a critic need it; the others count them in each batch when it is
+        omitted, which ``torch.compile`` and ``torch.func.vmap`` do not allow.
+    n_classes : int, optional
+        Number of classes, for the conditional mode; likewise.
+    nuisance : {"discrete", "continuous"}
+        Whether s holds labels or real values (age, fatigue, ...). "mmd", "mige" and "adv" can do both.
+    reveal : float
+        In complementary mode, the weight of the half that is to reveal s, beside that of the censored one. The
+        paper has 1; with 0 the second half is free.
+    **options
+        Options of the measure, such as `reduction`, `min_trials`, `lengthscale`, `score`, `reg`, `pairs`,
+        `fraction`, `size`, `gamma`, `beta`, `hidden`.
+
+    Returns
+    -------
+    penalty : Penalty
+        A module: ``penalty(z, s, y)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> penalty = make_penalty("mmd", mode="conditional", n_subjects=2, n_classes=2)
+    >>> z, s, y = torch.randn(16, 4), torch.arange(16) % 2, torch.arange(16) // 8
+    >>> penalty(z, s, y).shape
+    torch.Size([])
+    """
+    check_choice("mode", mode, MODES)
+    check_choice("nuisance", nuisance, ("discrete", "continuous"))
+    sizes = {"n_features": n_features, "n_subjects": n_subjects, "n_classes": n_classes}
+    for name, minimum in (("n_features", 1), ("n_subjects", 2), ("n_classes", 1)):
+        if sizes[name] is not None:
+            minimum = 1 if nuisance == "continuous" else minimum
+            sizes[name] = check_size(name, sizes[name], minimum)
+    if not MODES[mode].conditions_on_y:
+        sizes["n_classes"] = None
+    n_terms = 2 if MODES[mode].halves else 1
+    if n_features is not None:
+        MODES[mode].terms(n_features)  # raises for an odd width in complementary mode
+        sizes["n_features"] = n_features // n_terms
+    measures = _make_measures(method, mode, nuisance, sizes, options, n_terms)
+    return Penalty(measures, mode, sizes["n_subjects"], sizes["n_classes"], nuisance, reveal)
+
+
+def _make_measures(method, mode, nuisance, sizes, options, n_terms):
+    if isinstance(method, Measure):
+        if options:
+            raise ValueError(f"method is a measure already, so its options {sorted(options)} have no effect.")
+        _check_measure(method, mode, nuisance, sizes)
+        if method.n_codes not in (1, n_terms):
+            raise ValueError(
+                f"method is a measure with {method.n_codes} critics, but mode={mode!r} needs {n_terms}."
+            )
+        if _judges_stacks(method) and (not method.has_critic or method.n_codes == n_terms):
+            return [method]
+        return [method, *(copy.deepcopy(method) for _ in range(n_terms - 1))]
+    make = method if callable(method) else MEASURES[check_choice("method", method, MEASURES)]
+    if nuisance not in getattr(make, "nuisances", (nuisance,)):
+        able = sorted(name for name, kind in MEASURES.items() if nuisance in kind.nuisances)
+        raise ValueError(f"method={method!r} cannot judge nuisance={nuisance!r}: choose from {able}.")
+    if getattr(make, "has_critic", False):
+        needed = ["n_features"]
+        needed += ["n_subjects"] if nuisance == "discrete" else []
+        needed += ["n_classes"] if MODES[mode].conditions_on_y else []
+        missing = [name for name in needed if sizes[name] is None]
+        if missing:
+            raise ValueError(
+                f"method={method!r} with mode={mode!r} trains a network, whose size must be known: "
+                f"pass {' and '.join(missing)}."
+            )
+    _check_options(method, make, options)
+    measures = [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms)]
+    if not _judges_stacks(measures[0]):
+        return measures
+    if measures[0].has_critic and n_terms > 1 and not measures[0].join(measures[1:]):
+        return measures
+    return measures[:1]
+
+
+def _judges_stacks(measure):
+    """Whether one call can judge both halves of z: only if the class promises it for all that it writes itself."""
+    methods = ("censor", "reveal") + (("critic_loss", "diagnostics") if measure.has_critic else ())
+    return all(declares(measure, "takes_stacks", method) for method in methods)
+
+
+def _check_measure(measure, mode, nuisance, sizes):
+    """Raise for a measure made for another nuisance, width or mode."""
+    if measure.nuisance != nuisance or nuisance not in measure.nuisances:
+        raise ValueError(
+            f"method is a measure of a {measure.nuisance} nuisance, but nuisance={nuisance!r}: make both alike."
+        )
+    if not measure.has_critic:
+        return
+    for name in ("n_features", "n_subjects", "n_classes"):
+        made, wanted = getattr(measure, name), sizes[name]
+        if made != wanted and (wanted is not None or name == "n_classes"):
+            raise ValueError(
+                f"method is a measure made with {name}={made}, but mode={mode!r} needs {name}={wanted} "
+                "(in complementary mode n_features is that of half of z)."
+            )
+
+
+def _check_options(method, make, options):
+    """Raise for an option that no class behind `make` takes; a typo must not pass in silence."""
+    known = set()
+    for kind in inspect.getmro(make) if inspect.isclass(make) else (make,):
+        known |= set(inspect.signature(kind).parameters) if kind is not object else set()
+    if "score_keywords" in known:  # make_score checks these against the score that was chosen
+        return
+    if inspect.isclass(make) and issubclass(make, Measure):
+        for name in options:
+            check_choice("option", name, known - {"self", "options", "score_keywords", "args", "kwargs"})

@@ -1,0 +1,291 @@
+"""Gradient of the mutual information from estimated scores (MIGE)."""
+
+import torch
+
+from braindecode_censor._check import check_choice
+from braindecode_censor.numerics.groups import equal_groups, group_sizes, same_group
+from braindecode_censor.numerics.scores import make_score
+from braindecode_censor.penalties.measures.base import Measure
+
+__all__ = ["MIGE"]
+
+
+class MIGE(Measure):
+    r"""A surrogate whose gradient in z is the estimated gradient of :math:`I(z;s)`.
+
+    From :math:`I(z;s)=H(z)-H(z|s)` and :math:`\nabla H(z)=-E[\nabla_z\log q(z)\,\partial z]`,
+
+    .. math:: L = \sum_m \frac{w_m}{n_m}\sum_{i\in S_m}\hat s_m(z_i)\cdot z_i
+              - \frac1N\sum_i\hat s(z_i)\cdot z_i,\qquad \sum_m w_m=1,
+
+    with scores :math:`\hat s` (all trials) and :math:`\hat s_m` (trials of subject m) held constant.
+
+    Parameters
+    ----------
+    n_features, n_subjects, n_classes : int, optional
+        Sizes; see :class:`~braindecode_censor.penalties.measures.base.Measure`. This measure needs none.
+    score : {"ssge", "mige", "stein", "tikhonov", "nu"} or object
+        Score estimator. "mige" is SSGE with the MIGE paper's threshold of 0.99.
+    subject_weights : {"frequency", "uniform"}
+        :math:`w_m=n_m/N`, which belongs to the mixture the batch is, or the listing's 1/M. They agree on
+        subject-balanced batches.
+    calibrate : bool
+        Rescale every fitted score so that its mean of :math:`-\hat s\cdot(z-\bar z)` over the sample is d, as it is
+        for exact scores. Shrinkage depends on the sample size, so without it the two terms do not cancel and
+        leave a force that inflates or shrinks z; see the diagnostic ``scale_force``.
+    score_options : dict, optional
+        Options of the estimator.
+    nuisance : {"discrete", "continuous"}
+        Kind of s.
+    reduction : {"mean", "sum"}
+        "sum" adds over classes.
+    min_trials : int
+        Trials a subject needs (within a stratum) to count. The hard minimum is the default so that small data
+        can be censored at all, but scores fitted to fewer than 8 to 16 trials are mostly a force that shrinks
+        z: watch the diagnostic ``scale_force``, and prefer batches with more trials of fewer subjects.
+    **score_keywords
+        Further options of the estimator (`reg`, `kernel`, `lengthscale`, `ratio`, ...).
+
+    Notes
+    -----
+    The paper's algorithms for MIGE censoring, with these differences.
+
+    * ``Est_∇H`` lacks the minus sign that the equations above it have; taken literally, descent would *raise*
+      the mutual information.
+    * The conditional listing divides by :math:`|S_c|` on top of the mean; here classes are averaged.
+    * Subjects below `min_trials` are skipped and the weights of the others renormalised: weights that do not
+      sum to one leave a spurious multiple of :math:`\nabla H(z)`. Their trials still count in the batch's own term.
+    * **The value is not the mutual information**; only the gradient has a meaning.
+
+    With a continuous nuisance the inner score is that of the pair (z, s), as in the MIGE paper:
+    :math:`\nabla I=E[(\nabla_z\log q(z,s)-\nabla_z\log q(z))\,\partial z]`. s is scaled to the total variance of z,
+    which leaves the mutual information as it is and makes the kernel see it.
+
+    References
+    ----------
+    Wen et al. (2020), Mutual information gradient estimation for representation learning.
+    """
+
+    takes_stacks = True
+    writes_gradients = True
+    diagnoses_gradient = True
+
+    def __init__(
+        self,
+        n_features=None,
+        n_subjects=None,
+        n_classes=None,
+        *,
+        score="mige",
+        subject_weights="frequency",
+        calibrate=False,
+        score_options=None,
+        nuisance="discrete",
+        reduction="mean",
+        min_trials=2,
+        **score_keywords,
+    ):
+        super().__init__(
+            n_features,
+            n_subjects,
+            n_classes,
+            nuisance=nuisance,
+            reduction=reduction,
+            min_trials=min_trials,
+        )
+        self.score = make_score(score, **(score_options or {}), **score_keywords)
+        self.subject_weights = check_choice("subject_weights", subject_weights, ("frequency", "uniform"))
+        self.calibrate = calibrate
+        self.waits = getattr(self.score, "waits", True)
+        self.takes_stacks = getattr(self.score, "takes_stacks", False)
+
+    def parts(self):
+        """Return all that computes; see :meth:`~braindecode_censor.penalties.measures.base.Measure.parts`.
+
+        Returns
+        -------
+        parts : list of object
+            The measure, its score, and what that is made of.
+        """
+        kernel, lengthscale = (getattr(self.score, name, None) for name in ("kernel", "lengthscale"))
+        return [self, self.score, kernel, getattr(kernel, "profile", None), lengthscale]
+
+    def censor(self, z, batch):
+        """Return the surrogate.
+
+        Parameters
+        ----------
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or a stack of them.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape (...)
+            Its gradient in z is the estimated gradient of the mutual information.
+        """
+        return (self.gradient(z, batch) * z).sum((-2, -1))
+
+    def censor_gradient(self, z, batch):
+        """Return :meth:`censor` and its gradient in z.
+
+        Parameters
+        ----------
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or a stack of them.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape (...)
+            The surrogate.
+        gradient : Tensor of shape (..., n, n_features)
+            Estimated gradient of the mutual information.
+        """
+        gradient = self.gradient(z, batch)
+        return (gradient * z).sum((-2, -1)), gradient
+
+    @torch.no_grad()
+    def gradient(self, z, batch):
+        """Return the estimated gradient of the mutual information in every code.
+
+        Parameters
+        ----------
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or a stack of them.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        gradient : Tensor of shape (..., n, n_features)
+            Without graph.
+        """
+        z = z.detach()
+        stratum, cell, outer, inner = self._groups(batch, z.dtype)
+        if batch.continuous:
+            conditional = self._scores(_with_nuisance(z, batch.s), *stratum)[..., : z.shape[-1]]
+        else:
+            conditional = self._scores(z, *cell)
+        return inner * conditional - outer * self._scores(z, *stratum)
+
+    def _groups(self, batch, dtype):
+        """Groups of the marginal and of the conditional scores, and the weight (n, 1) of every trial in both terms."""
+
+        def compute():
+            stratum, cell = same_group(batch.y), None
+            if batch.continuous:
+                outer = inner = self._stratum_weights(batch, dtype)
+            else:
+                cell = same_group(batch.y, batch.s)
+                outer, inner = self._cell_weights(stratum, cell, dtype)
+            groups = [
+                (same, _as_stack(same) if self.takes_stacks and same is not None else None)
+                for same in (stratum, cell)
+            ]
+            return *groups, outer[:, None], inner[:, None]
+
+        options = (self.min_trials, self.reduction, self.subject_weights, self.takes_stacks)
+        return batch.once((type(self), "groups", dtype, *options), compute)
+
+    def _scores(self, z, same, stack=None):
+        """Scores of every code (..., n, n_features) among those of its group."""
+        if stack is not None:  # of small samples, instead of a large one with gaps
+            order, back, size = stack
+            scores = self._scores(z.index_select(-2, order).view(-1, size, z.shape[-1]), None)
+            return scores.reshape(z.shape).index_select(-2, back)
+        scores = self.score.fit(z, same).at_samples()
+        if not self.calibrate:
+            return scores
+        mean = z.new_ones(z.shape[-2], z.shape[-2]) if same is None else same.to(z.dtype)
+        mean = mean / mean.sum(-1, keepdim=True).clamp_min(1)
+        slope = mean @ -(scores * (z - mean @ z)).sum(-1, keepdim=True) / z.shape[-1]
+        return scores / slope.clamp_min(1e-2)
+
+    def _cell_weights(self, stratum, cell, dtype):
+        """Weight of every trial in the marginal and in the conditional term, each of shape (n,)."""
+        size = group_sizes(cell)
+        usable = (size >= self.min_trials).to(dtype)
+        per_subject = usable / size.clamp_min(1)
+        if stratum is None:
+            total = len(size)
+            n_subjects, n_usable = per_subject.sum(), usable.sum()
+        else:
+            in_stratum = stratum.to(dtype)
+            total = in_stratum.sum(-1)
+            n_subjects, n_usable = in_stratum @ per_subject, in_stratum @ usable
+        counts = (n_subjects > 1.5).to(dtype)  # every usable subject adds up to one
+        outer = (counts / total).expand(len(size))
+        if self.reduction == "mean":
+            n_strata = outer.sum().round().clamp_min(1)
+            counts, outer = counts / n_strata, outer / n_strata
+        if self.subject_weights == "uniform":
+            return outer, counts * per_subject / n_subjects.clamp_min(1)
+        return outer, counts * usable / n_usable.clamp_min(1)
+
+    def _stratum_weights(self, batch, dtype):
+        n = len(batch.s)
+        if batch.y is None:
+            return torch.full((n,), 1 / n, dtype=dtype, device=batch.s.device)
+        size = group_sizes(same_group(batch.y)).to(dtype)
+        counts = (size > 2).to(dtype)
+        n_strata = (counts / size).sum().round().clamp_min(1)
+        return counts / size / (1 if self.reduction == "sum" else n_strata)
+
+    def usable(self, batch):
+        """Tell whether any stratum has two subjects with enough trials.
+
+        Parameters
+        ----------
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        usable : Tensor of shape (), bool
+            False for a batch without gradient.
+        """
+        if batch.continuous:
+            return (self._stratum_weights(batch, torch.float32) > 0).any()
+        outer, _ = self._cell_weights(same_group(batch.y), same_group(batch.y, batch.s), torch.float32)
+        return (outer > 0).any()
+
+    def diagnostics(self, z, batch, gradient=None):
+        r"""Return the force that scales z, which is zero for exact scores.
+
+        Parameters
+        ----------
+        z : Tensor of shape (n, n_features)
+            Latent code.
+        batch : Batch
+            Labels.
+        gradient : Tensor of shape (n, n_features), optional
+            What :meth:`gradient` says, if known.
+
+        Returns
+        -------
+        numbers : dict
+            ``scale_force``: the sum of :math:`g_i\cdot(z_i-\bar z)`.
+        """
+        z = z.detach()
+        gradient = self.gradient(z, batch) if gradient is None else gradient
+        return {"scale_force": (gradient * (z - z.mean(0))).sum()}
+
+
+def _as_stack(same):
+    """Order (n,) that puts groups of one size next to each other, the way back (n,), and that size; else None."""
+    members = equal_groups(same)
+    if members is None:
+        return None
+    order = members.flatten()
+    return order, order.argsort(), members.shape[1]
+
+
+def _with_nuisance(z, s):
+    """Append s, scaled to the total variance of z."""
+    s = s.reshape(len(s), -1).to(z.dtype)
+    s = s - s.mean(0)
+    scale = z.var(-2, correction=0).sum(-1).sqrt() / s.var(0, correction=0).sum().sqrt().clamp_min(1e-12)
+    return torch.cat([z, s * scale[..., None, None]], dim=-1)

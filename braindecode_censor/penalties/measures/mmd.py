@@ -1,0 +1,308 @@
+"""Maximum mean discrepancy between the code's distributions of different subjects."""
+
+import torch
+
+from braindecode_censor._check import declares
+from braindecode_censor.numerics.kernels import make_kernel, squared_distances
+from braindecode_censor.numerics.lengthscales import make_lengthscale
+from braindecode_censor.penalties.batch import cell_rows, one_hot_rows
+from braindecode_censor.penalties.measures.base import Measure, with_gradient
+from braindecode_censor.penalties.measures.contrasts import AllPairs, OneVersusAll, make_contrast
+
+__all__ = ["MMD", "PairMMD"]
+
+
+class MMD(Measure):
+    r"""Squared MMD between each subject's code and everybody's, averaged over subjects.
+
+    For weight rows a and b of a stratum let
+    :math:`S(a,b)=\sum_{i\ne j}a_ib_jk(z_i,z_j)\big/\sum_{i\ne j}a_ib_j`; then
+
+    .. math:: \widehat{\mathrm{MMD}}{}^2(a,b) = S(a,a)+S(b,b)-2S(a,b).
+
+    Parameters
+    ----------
+    n_features, n_subjects, n_classes : int, optional
+        Sizes; see :class:`~braindecode_censor.penalties.measures.base.Measure`.
+    kernel : {"rbf", "imq"} or object
+        Kernel k.
+    lengthscale : {"median", "tsne"}, float or object
+        Length scale, one for all comparisons of a batch, without gradient.
+    self_pairs : bool
+        Keep the pairs of a trial with itself that arise because a subject is part of the batch, as printed.
+    **options
+        `nuisance`, `reduction` and `min_trials`; see :class:`~braindecode_censor.penalties.measures.base.Measure`.
+
+    Notes
+    -----
+    The paper's algorithms for marginal, conditional and complementary MMD censoring, with these differences.
+
+    * The listings add over subjects (and classes); the text averages. Default: the mean over usable subjects,
+      then over usable classes (``reduction="sum"`` adds).
+    * A subject is part of the batch it is compared with. With the self-pairs of the listing the estimate has
+      mean :math:`-2(1-\kappa)/N` under independence, where :math:`\kappa=E\,k(z,z')`; without them, zero.
+    * A stratum counts if at least two of its subjects have `min_trials` trials.
+    * The estimate is unbiased, hence negative about every other time under independence; it is neither
+      clamped nor rooted, which would bias it and kill its gradient.
+
+    All comparisons of a batch are a weighted sum of one Gram matrix, :math:`\sum_{ij}A_{ij}k(z_i,z_j)`: A is two
+    small matrix products of the rows, so the cost hardly depends on the number of subjects.
+
+    With a continuous nuisance, the row of trial i is a Gaussian neighbourhood of :math:`s_i` in the values of s
+    (median length scale, the trial itself left out): "the code of people like this one" against everybody's.
+    This is HSIC with the kernel on s normalised by row, and has mean zero under independence.
+
+    References
+    ----------
+    Gretton et al. (2012), A kernel two-sample test.
+
+    Examples
+    --------
+    >>> from braindecode_censor.penalties.batch import Batch
+    >>> z, s = torch.tensor([[0.0], [0.1], [5.0], [5.1]]), torch.tensor([0, 0, 1, 1])
+    >>> bool(MMD(n_subjects=2).censor(z, Batch(s, n_subjects=2)) > 0.2)
+    True
+    """
+
+    waits = False
+    takes_stacks = True
+    writes_gradients = True
+
+    def __init__(
+        self,
+        n_features=None,
+        n_subjects=None,
+        n_classes=None,
+        *,
+        kernel="rbf",
+        lengthscale="median",
+        self_pairs=False,
+        **options,
+    ):
+        super().__init__(n_features, n_subjects, n_classes, **options)
+        self.kernel = make_kernel(kernel)
+        if not self.kernel.is_diagonal:
+            raise ValueError(f"MMD needs a scalar kernel ('rbf' or 'imq'), got kernel={kernel!r}.")
+        self.lengthscale = make_lengthscale(lengthscale)
+        self.self_pairs = self_pairs
+        self.contrast = OneVersusAll()
+        parts = (self.kernel, "operator"), (self.lengthscale, "precision")
+        self._knows_parts = known = all(declares(part, "takes_stacks", method) for part, method in parts)
+        # of others we know only that they can be called
+        self.takes_stacks = type(self).takes_stacks and known
+        self.writes_gradients = type(self).writes_gradients and known
+
+    def parts(self):
+        """Return all that computes; see :meth:`~braindecode_censor.penalties.measures.base.Measure.parts`.
+
+        Returns
+        -------
+        parts : list of object
+            The measure, its contrast, its kernel and its length scale.
+        """
+        profile = getattr(self.kernel, "profile", None)
+        return [self, self.contrast, self.kernel, profile, self.lengthscale]
+
+    def noise_shape(self, n_subjects):
+        """Return the shape of the contrast's noise.
+
+        Parameters
+        ----------
+        n_subjects : int
+            Number of subjects.
+
+        Returns
+        -------
+        shape : tuple of int or None
+            Shape of ``batch.noise``.
+        """
+        return self.contrast.noise_shape(n_subjects)
+
+    def censor(self, z, batch):
+        """Return the averaged squared MMD.
+
+        Parameters
+        ----------
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or a stack of them.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape (...)
+            Unbiased estimate.
+        """
+        if not self._knows_parts:
+            return self._censor_by_autograd(z, batch)
+        return with_gradient(*self.censor_gradient(z.detach(), batch), z)
+
+    @torch.no_grad()
+    def censor_gradient(self, z, batch):
+        """Return :meth:`censor` and its gradient in z.
+
+        Parameters
+        ----------
+        z : Tensor of shape (..., n, n_features)
+            Latent code, or a stack of them.
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        value : Tensor of shape (...)
+            Unbiased estimate.
+        gradient : Tensor of shape (..., n, n_features)
+            In z.
+        """
+        d2 = squared_distances(z)
+        precision = self.lengthscale.precision(d2)
+        weights = self._gram_weights(batch, z.dtype)
+        # The gradient in z_i of sum_ij A_ij k(z_i, z_j) is the kernel's divergence, twice, as A is symmetric.
+        _, divergence, gram = self.kernel.operator(z, z, d2, precision, weights)
+        return gram().sum((-2, -1)), -2 * divergence
+
+    def _censor_by_autograd(self, z, batch):
+        """The same for a kernel or length scale of which nothing is known, but that it can be called."""
+        d2 = squared_distances(z)
+        with torch.no_grad():
+            precision = self.lengthscale.precision(d2)
+            weights = self._gram_weights(batch, z.dtype)
+        return (weights * self.kernel(d2, precision)).sum()
+
+    def _gram_weights(self, batch, dtype):
+        """Return A (n, n), the weight of every kernel value in the penalty."""
+        if type(self.contrast) not in (OneVersusAll, AllPairs):  # others draw anew
+            return self._compute_gram_weights(batch, dtype)
+        options = (type(self.contrast), self.min_trials, self.reduction, self.self_pairs)
+        key = (type(self), "gram", dtype, *options)  # a class of somebody's own may weigh differently
+        return batch.once(key, lambda: self._compute_gram_weights(batch, dtype))
+
+    def _compute_gram_weights(self, batch, dtype):
+        if batch.continuous:
+            return self._neighbourhood_weights(batch, dtype)
+        rows, overlap, pairs = self._subjects(batch, dtype)
+        # value = sum over (a, b) of pairs[a, b] * (S_aa + S_bb - 2 S_ab) = sum of coefficients * S
+        pairs = pairs + pairs.mT
+        coefficients = torch.diag_embed(pairs.sum(-1)) - pairs
+        mass = torch.diagonal(overlap, dim1=-2, dim2=-1)
+        norms = mass[..., :, None] * mass[..., None, :]
+        # A row of a single trial has no pairs: its norm is zero up to rounding, and no contrast uses it.
+        norms = (norms - (torch.diag_embed(mass) if self.self_pairs else overlap)).clamp_min(1e-12)
+        scaled = coefficients / norms
+        weights = rows.flatten(0, 1).T @ (scaled @ rows).flatten(0, 1)
+        diagonal = torch.diagonal(weights)
+        if self.self_pairs:
+            across = scaled - torch.diag_embed(torch.diagonal(scaled, dim1=-2, dim2=-1))
+            diagonal.copy_((rows * (across @ rows)).sum((0, 1)))
+        else:
+            diagonal.zero_()
+        return weights
+
+    def _subjects(self, batch, dtype):
+        """Rows (n_strata, 1 + n_subjects, n), trials that two of them share, and the weight of their comparison."""
+        strata, cells = cell_rows(batch, dtype)
+        rows = torch.cat([strata[:, None], cells], dim=1)
+        overlap = rows @ rows.mT
+        counts = torch.diagonal(overlap, dim1=-2, dim2=-1)[:, 1:]
+        usable = (counts >= self.min_trials).to(dtype)
+        usable = usable * (usable.sum(-1, keepdim=True) >= 2)
+        pairs = self.contrast.select(usable, batch.noise)
+        if self.reduction == "mean":
+            n_pairs = pairs.sum((-1, -2), keepdim=True)
+            pairs = pairs / (n_pairs.clamp_min(1) * (n_pairs > 0).sum().clamp_min(1))
+        return rows, overlap, pairs
+
+    def _neighbourhood_weights(self, batch, dtype):
+        """Return A (n, n) for a continuous nuisance: each trial's neighbours in s against its stratum."""
+        same, near, share = self._neighbourhoods(batch, dtype)
+
+        def mean(a, b):
+            # the weights of sum over j of share_j S(a_j, b_j), with the pairs of a trial with itself left out
+            norm = a.sum(-1) * b.sum(-1) - (a * b).sum(-1)
+            return a.T @ ((share / norm.clamp_min(1e-12))[:, None] * b)
+
+        across = mean(same, near)
+        weights = mean(same, same) + mean(near, near) - across - across.T
+        return weights - torch.diag(torch.diagonal(weights))
+
+    def _neighbourhoods(self, batch, dtype):
+        """Rows (n, n) of each trial's stratum and of its neighbours, and each trial's weight (n,)."""
+        s = batch.s.reshape(len(batch.s), -1).to(dtype)
+        d2 = squared_distances(s)
+        strata = torch.ones_like(d2[:1])
+        if batch.y is not None:
+            strata = one_hot_rows(batch.y, batch.n_classes, dtype)
+        same = strata.T @ strata
+        exponent = -0.5 * make_lengthscale("median").precision(d2) * d2
+        others = same * (1 - torch.eye(len(s), dtype=dtype, device=s.device))
+        # relative to the nearest neighbour, so that an outlier's weights do not all vanish
+        nearest = torch.where(others > 0, exponent, -torch.inf).amax(-1, keepdim=True)
+        nearest = torch.where(torch.isfinite(nearest), nearest, 0.0)
+        near = torch.exp(torch.where(others > 0, exponent - nearest, 0.0)) * others
+        # a neighbourhood of one trial has no pairs, and one of hardly more loses all digits
+        usable = near.sum(-1) ** 2 > 1.5 * (near**2).sum(-1)
+        if self.reduction == "sum":
+            return same, near, usable.to(dtype)
+        counts = strata @ usable.to(dtype)
+        share = strata.T @ (1 / counts.clamp_min(1)) / (counts > 0).sum().clamp_min(1)
+        return same, near, share * usable
+
+    def usable(self, batch):
+        """Tell whether any stratum can be judged.
+
+        Parameters
+        ----------
+        batch : Batch
+            Labels.
+
+        Returns
+        -------
+        usable : Tensor of shape (), bool
+            False for a batch on which the measure is zero.
+        """
+        if batch.continuous:
+            return (self._neighbourhoods(batch, torch.float64)[2] > 0).any()
+        return super().usable(batch)
+
+
+class PairMMD(MMD):
+    r"""Squared MMD between pairs of subjects, averaged over pairs.
+
+    Parameters
+    ----------
+    n_features, n_subjects, n_classes : int, optional
+        Sizes; see :class:`~braindecode_censor.penalties.measures.base.Measure`.
+    pairs : {"all", "bernoulli", "clique"} or object
+        Which pairs: all, each with probability `fraction`, or all among `size` random subjects.
+    fraction : float, optional
+        Probability of a pair (the paper's b), 0.5 by default.
+    size : int, optional
+        Number of subjects in the clique (the paper's d), 4 by default.
+    **options
+        Options of :class:`MMD`.
+
+    Notes
+    -----
+    The paper's algorithms for pairwise MMD censoring, with these differences: pairs are unordered, drawn among
+    the subjects present, once for all classes and both halves of z; their mean is taken (the text says
+    average, the listings add); the complementary listing builds both halves from :math:`z^{(1)}`, which makes the
+    penalty zero, a misprint. An empty draw gives zero.
+    """
+
+    nuisances = ("discrete",)
+    writes_gradients = True
+
+    def __init__(
+        self,
+        n_features=None,
+        n_subjects=None,
+        n_classes=None,
+        *,
+        pairs="all",
+        fraction=None,
+        size=None,
+        **options,
+    ):
+        super().__init__(n_features, n_subjects, n_classes, **options)
+        self.contrast = make_contrast(pairs, fraction, size)

@@ -1,0 +1,1 @@
+"""Probes of trained decoders, and the page that reports an experiment."""

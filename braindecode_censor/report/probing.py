@@ -1,0 +1,188 @@
+"""What the stored weights still tell: who leaks, what the code looks like, how sure each subject's gain is.
+
+Nothing is trained here. The decoders are read from the folder of an experiment and shown its trials once more.
+"""
+
+import json
+
+import numpy as np
+import pandas as pd
+from sklearn.decomposition import PCA
+from threadpoolctl import threadpool_limits
+
+from braindecode_censor.datasets import default_paradigm
+from braindecode_censor.penalties.measures import MEASURES
+from braindecode_censor.search.index import SELECTED, read_index
+from braindecode_censor.search.recording import Recording, digest_of_data, make_dataset
+from braindecode_censor.storage.files import read_experiment, write_atomically
+from braindecode_censor.storage.trainings import Memory
+
+__all__ = ["load_recording", "probe"]
+
+_MOST_TRIALS = 600  # enough to read a leakage to a few percent; more would cost minutes on a large recording
+_DRAWS = 2000
+_PROBING = {"probes": ("logistic",), "n_splits": 3}  # the quick one: there are many decoders
+
+
+def load_recording(out):
+    """Read the trials of an experiment again.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of the experiment.
+
+    Returns
+    -------
+    recording : Recording
+        The very trials that were trained on; anything else is refused.
+    """
+    known = read_experiment(out)["identity"]
+    if known["dataset"] is None:
+        raise ValueError(
+            f"out={str(out)!r} was made with a dataset object, which the folder does not hold: call AutoTransfer "
+            "with the same arguments once more, and it is probed without training anything."
+        )
+    dataset = make_dataset(known["dataset"], known["dataset_options"])
+    recording = Recording(dataset, default_paradigm(dataset))
+    if digest_of_data(recording) != known["data"]:
+        raise ValueError(
+            f"dataset {known['dataset']!r} no longer gives the trials that out={str(out)!r} was trained on: "
+            "restore the files, or the paradigm if it was one of your own."
+        )
+    return recording
+
+
+def probe(out, table, recording=None):
+    """Look at the stored decoders, and write what is seen to ``probes/``.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of the experiment.
+    table : DataFrame
+        Table of results, by decoder.
+    recording : Recording or None
+        The trials; None reads them again if they are needed.
+
+    Returns
+    -------
+    folder : Path
+        With ``leakage.csv`` (fresh probes of the latent code, by decoder and fold), ``codes.csv`` (the code of
+        baseline and selected decoder in two dimensions), ``gains.csv`` (gain of every subject with an interval
+        over its trials) and ``cells.csv`` (trials by subject and class).
+
+    Notes
+    -----
+    The same trials, of all subjects, go through all decoders, so chance and the probes' task are the same for
+    each: one subject of them was never seen, one only validated. Leakage and codes are those of the first
+    seed. What was probed before is not probed again.
+    """
+    index, folder, memory = read_index(out), out / "probes", Memory(out / "trainings")
+    decoders = {
+        name: table.loc[name, "setting"] for name in ["baseline", *MEASURES, SELECTED] if name in table.index
+    }
+    index = index[index["setting"].isin(set(decoders.values()))]
+    if index.empty:
+        raise ValueError(
+            f"out={str(out)!r} has no trainings/index.csv for its decoders: call `autotransfer resume` once, which "
+            "writes it and trains nothing that is finished."
+        )
+    asked = json.dumps({"decoders": decoders, "keys": sorted(index["key"])}, indent=1).encode()
+    mark = folder / "probed.json"
+    if mark.is_file() and mark.read_bytes() == asked:
+        return folder
+    recording = load_recording(out) if recording is None else recording
+    found = [key for key in index["key"] if memory.read(key) is not None]
+    index = index[index["key"].isin(found)]
+    # One thread: sums round the same everywhere, and threads that wait for each other would take longer.
+    with threadpool_limits(1):
+        tables = {
+            "leakage": _leakage(decoders, index, memory, recording),
+            "codes": _codes(decoders, index, memory, recording),
+            "gains": _gains(decoders, index, memory, recording),
+            "cells": _cells(recording),
+        }
+    for name, frame in tables.items():
+        write_atomically(folder / f"{name}.csv", frame.to_csv(index=False).encode())
+    write_atomically(mark, asked)  # last, so that a crash before it means doing it again
+    return folder
+
+
+def _leakage(decoders, index, memory, recording):
+    shown = _sample(recording)
+    X, y, subjects = recording.X[shown], recording.y[shown], recording.subjects[shown]
+    first = index[index["seed"] == index["seed"].min()]
+    frames = []
+    for setting in dict.fromkeys(decoders.values()):
+        # the halves of complementary censoring cost as much again each: only of what was selected
+        options = _PROBING if setting == decoders.get(SELECTED) else {**_PROBING, "halves": False}
+        for row in first[first["setting"] == setting].itertuples():
+            frame = memory.load(row.key, device="cpu").leakage(X, y, subjects, **options)
+            frame.insert(0, "setting", setting)
+            frames.append(frame.assign(subject=row.subject, seed=row.seed))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _codes(decoders, index, memory, recording):
+    """Return the first two principal components of baseline and selected decoder, of the first fold."""
+    shown = _sample(recording)
+    first = index[index["seed"] == index["seed"].min()]
+    frames = []
+    for name in ("baseline", SELECTED):
+        mine = first[first["setting"] == decoders.get(name)]
+        if mine.empty:
+            continue
+        z = memory.load(mine["key"].iloc[0], device="cpu").features(recording.X[shown])
+        pca = PCA(min(2, *z.shape), svd_solver="full").fit(z)
+        points = pca.transform(z)
+        frame = pd.DataFrame({"decoder": name, "left_out": mine["subject"].iloc[0]}, index=range(len(points)))
+        frame["subject"], frame["label"] = recording.subjects[shown], recording.y[shown]
+        frame["first"], frame["second"] = points[:, 0], points[:, -1]
+        frames.append(frame.assign(explained=pca.explained_variance_ratio_.sum()))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def _gains(decoders, index, memory, recording):
+    """Return the gain of every subject, with the percentile interval of a bootstrap over its trials.
+
+    Both decoders and all seeds are resampled together, class by class, so the trials' difficulty cancels.
+    """
+    rows = []
+    rng = np.random.default_rng(0)
+    selected = decoders.get(SELECTED, "baseline")
+    for subject in recording.roster:
+        mine = recording.subjects == subject
+        X, y = recording.X[mine], recording.y[mine]
+        right = {}
+        for setting in ("baseline", selected):
+            keys = index.loc[(index["setting"] == setting) & (index["subject"] == subject), "key"]
+            hits = [memory.load(key, device="cpu").predict(X) == y for key in keys]
+            right[setting] = np.mean(hits, axis=0) if hits else np.full(len(y), np.nan)
+        difference = right[selected] - right["baseline"]
+        classes = [difference[y == label] for label in np.unique(y)]
+        draws = [rng.choice(part, (_DRAWS, len(part))).mean(axis=1) for part in classes]
+        low, high = np.percentile(np.mean(draws, axis=0), [2.5, 97.5])
+        rows.append((subject, np.mean([part.mean() for part in classes]), low, high, len(y)))
+    return pd.DataFrame(rows, columns=["subject", "gain", "low", "high", "trials"])
+
+
+def _cells(recording):
+    labels = np.unique(recording.y)
+    rows = [
+        (subject, label, int(((recording.subjects == subject) & (recording.y == label)).sum()))
+        for subject in recording.roster
+        for label in labels
+    ]
+    return pd.DataFrame(rows, columns=["subject", "label", "trials"])
+
+
+def _sample(recording):
+    """Return the indices of at most `_MOST_TRIALS` trials, as many of each subject, drawn once and for all."""
+    share = max(8, _MOST_TRIALS // len(recording.roster))
+    rng = np.random.default_rng(0)
+    parts = []
+    for subject in recording.roster:
+        mine = np.flatnonzero(recording.subjects == subject)
+        parts.append(np.sort(rng.permutation(mine)[:share]))
+    return np.concatenate(parts)

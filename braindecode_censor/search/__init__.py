@@ -1,0 +1,1 @@
+"""What is tried, where it runs, and how the choice is made."""

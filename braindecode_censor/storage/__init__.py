@@ -1,0 +1,1 @@
+"""Files that survive a crash: experiments, finished trainings and their keys."""

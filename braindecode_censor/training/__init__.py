@@ -1,0 +1,1 @@
+"""Training one decoder: the callback, the estimator and the rules of the protocol."""

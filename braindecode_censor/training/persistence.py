@@ -1,0 +1,150 @@
+"""Saving and loading a fitted estimator as one safetensors file: tensors and a JSON header, nothing else."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from braindecode_censor._version import __version__
+from braindecode_censor.training.task_loss import FoldCrossEntropy
+
+__all__ = ["load_classifier", "save_classifier", "unsaved_params"]
+
+_FORMAT = "braindecode-censor classifier 1"
+_FITTED = ("valid_score_", "best_epoch_", "valid_subject_", "signal_args_")
+
+
+def save_classifier(clf, path):
+    """Write a fitted estimator.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Fitted.
+    path : str or path-like
+        File to write.
+
+    Notes
+    -----
+    What only training needs (optimiser, critic, callbacks, history) is not written.
+    """
+    clf.check_is_fitted()
+    module = getattr(clf.module_, "_orig_mod", clf.module_)
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    header = {
+        "params": _plain_params(clf),
+        "unsaved": sorted(unsaved_params(clf)),
+        "fitted": {name: _plain(getattr(clf, name)) for name in _FITTED},
+        "classes": clf.classes_.tolist(),
+        "version": __version__,
+    }
+    save_file(tensors, path, metadata={"format": _FORMAT, "header": json.dumps(header)})
+
+
+def load_classifier(kind, path, **params):
+    """Read an estimator that :func:`save_classifier` wrote.
+
+    Parameters
+    ----------
+    kind : type
+        Class of the estimator.
+    path : str or path-like
+        File to read.
+    **params
+        Constructor arguments to change.
+
+    Returns
+    -------
+    clf : CensoredEEGClassifier
+        Ready to predict.
+    """
+    header, tensors = _read(path)
+    missing = [name for name in header["unsaved"] if name not in params]
+    if missing:
+        given = ", ".join(f"{name}=..." for name in missing)
+        raise ValueError(
+            f"{path} was saved from an estimator whose {', '.join(missing)} cannot be written to a file without code: "
+            f"pass load(path, {given}) with what it had."
+        )
+    clf = kind(**{**header["params"], **params})
+    for name in _FITTED:
+        setattr(clf, name, header["fitted"][name])
+    clf.classes_inferred_ = np.asarray(header["classes"])
+    clf.class_weight_ = clf.train_weight_ = clf.batches_ = None
+    with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
+        clf.initialize()
+    module = getattr(clf.module_, "_orig_mod", clf.module_)
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ValueError(f"{path} does not fit {type(module).__name__}: {error}") from None
+    return clf
+
+
+def unsaved_params(clf):
+    """Return what a file cannot hold and predictions depend on.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Fitted or not.
+
+    Returns
+    -------
+    params : dict of str to object
+        Classes, functions and modules among the arguments that make the network and its probabilities.
+    """
+    plain = _plain_params(clf)
+    decisive = {
+        "module",
+        "predict_nonlinearity",
+        "criterion",
+    }  # skorch takes the nonlinearity from the criterion
+    return {
+        name: value
+        for name, value in clf.get_params(deep=False).items()
+        if name not in plain
+        and (name in decisive or name.startswith("module__"))
+        and value is not FoldCrossEntropy
+    }
+
+
+def _read(path):
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path} is not a file.")
+    foreign = f"{path} is not a file that CensoredEEGClassifier.save wrote, or it is damaged"
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{foreign}: {error}.") from None
+    if metadata.get("format") != _FORMAT:
+        raise ValueError(f"{foreign}: its format is {metadata.get('format')!r}, expected {_FORMAT!r}.")
+    try:
+        header = json.loads(metadata["header"])
+        header["params"], header["fitted"], header["classes"]
+        # files older than this entry
+        header.setdefault("unsaved", [] if "module" in header["params"] else ["module"])
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{foreign}: its header cannot be read.") from None
+    return header, tensors
+
+
+def _plain_params(clf):
+    """The parameters that JSON can hold."""
+    plain = {}
+    for name, value in clf.get_params(deep=False).items():
+        try:
+            json.dumps(value := _plain(value))
+        except TypeError:
+            continue
+        plain[name] = value
+    return plain
+
+
+def _plain(value):
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

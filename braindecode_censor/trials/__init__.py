@@ -1,0 +1,1 @@
+"""Trials and whose they are: data sets, labels, splits and batches."""

@@ -1,0 +1,237 @@
+"""Trials as one resident tensor: z-scored once, indexed by whole batches, never collated one by one."""
+
+import mne
+import numpy as np
+import torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
+
+from braindecode_censor._check import check_complete
+
+__all__ = ["TrialLoader", "Trials", "check_labels", "home", "read_signals", "zscore"]
+
+# Trials handled at a time where the steps of a computation would otherwise run through memory, not the cache.
+_CHUNK = 64
+
+
+class Trials(Dataset):
+    """A dataset whose items are whole batches when it is indexed by a list.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n_trials, n_chans, n_times)
+        Signals, on the device they are trained on.
+    y : Tensor of shape (n_trials,) or None
+        Class of every trial, 0 .. C-1; zeros when there is none (prediction).
+    subjects : array-like of shape (n_trials,) or None
+        Label of every trial's subject.
+    """
+
+    def __init__(self, x, y=None, subjects=None):
+        self.x = x
+        self.y = torch.zeros(len(x), dtype=torch.int64, device=x.device) if y is None else y
+        self.subjects = subjects
+        self.moments = None
+        self._last = None
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, position):
+        position = torch.as_tensor(position, device=self.x.device)
+        if position.ndim != 1:
+            return self.x[position], self.y[position]
+        x = self.x.index_select(0, position)  # copies whole trials, twice as fast as x[position]
+        self._last = x, x._version, position
+        return x, self.y[position]
+
+    def compute_moments(self, lag_moments, positions):
+        """Compute what a network needs of every trial's own, once.
+
+        Parameters
+        ----------
+        lag_moments : callable
+            Moments of some trials, as :meth:`braindecode_censor.encoders.eegnet.FastEEGNet.lag_moments`.
+        positions : ndarray of int
+            The trials that will be trained on.
+        """
+        for part in torch.as_tensor(positions, device=self.x.device).split(_CHUNK):
+            found = lag_moments(self.x[part])
+            if self.moments is None:  # memory of trials that are never written to is never taken
+                self.moments = found.new_empty(len(self), *found.shape[1:])
+            self.moments[part] = found
+
+    def moments_of(self, x):
+        """Return the moments of the batch that was fetched last.
+
+        Parameters
+        ----------
+        x : Tensor
+            Signals of a batch.
+
+        Returns
+        -------
+        moments : Tensor or None
+            None unless `x` is that batch, unchanged: what was augmented or moved has other moments.
+        """
+        if self.moments is None or self._last is None:
+            return None
+        last, version, position = self._last
+        return self.moments.index_select(0, position) if x is last and x._version == version else None
+
+
+class TrialLoader(DataLoader):
+    """torch's loader, fetching each batch by one indexing instead of collating its trials.
+
+    It draws from torch's generator exactly as a plain ``DataLoader`` with the same options does, so it makes
+    the same batches from the same seed.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Accepts lists of positions, like :class:`Trials`, or a ``Subset`` of such a dataset.
+    batch_size : int
+        Trials per batch; a larger one than the data has makes one batch of all trials.
+    shuffle : bool
+        Whether to visit the trials in random order.
+    drop_last : bool
+        Whether to leave out a last batch that is not full.
+    batches : iterable of list of int or None
+        The batches of an epoch, such as :class:`~braindecode_censor.trials.sampler.SubjectBatches`, instead of the
+        three options above.
+    **kwargs
+        Further options of ``DataLoader``.
+    """
+
+    def __init__(self, dataset, batch_size=64, shuffle=False, drop_last=False, batches=None, **kwargs):
+        if batches is None:
+            order = RandomSampler(dataset) if shuffle else SequentialSampler(dataset)
+            batches = BatchSampler(order, max(1, min(batch_size, len(dataset))), drop_last)
+        super().__init__(dataset, sampler=batches, batch_size=None, **kwargs)
+
+
+def home(nbytes, device):
+    """Choose where trials live during training.
+
+    Parameters
+    ----------
+    nbytes : int
+        Their size.
+    device : str or torch.device
+        Where the network is.
+
+    Returns
+    -------
+    device : torch.device
+        That device, or the CPU when they would fill more than half of a GPU's free memory. The rest is for
+        their moments and the network; batches are then moved one by one.
+    """
+    device = torch.device(device)
+    if device.type == "cuda" and 2 * nbytes > torch.cuda.mem_get_info(device)[0]:
+        return torch.device("cpu")
+    return device
+
+
+def zscore(x):
+    """Standardise each channel of each trial over time.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_trials, n_chans, n_times)
+        Signals of any scale.
+
+    Returns
+    -------
+    x : ndarray of shape (n_trials, n_chans, n_times)
+        Mean 0 and variance 1 over time. A constant channel becomes zeros: it carries nothing, and dividing
+        by its rounding error would turn it into noise.
+    """
+    standard = np.empty_like(x)
+    for start in range(0, len(x), _CHUNK):
+        standard[start : start + _CHUNK] = _zscore(x[start : start + _CHUNK])
+    return standard
+
+
+def _zscore(x):
+    eps = np.finfo(x.dtype).eps
+    largest = np.abs(x).max(axis=-1, keepdims=True)
+    # Divided by its own size first, so that neither volts nor a huge unit leave the range of squares.
+    x = x / np.where(largest > 0, largest, 1)
+    x = x - x.mean(axis=-1, keepdims=True)
+    scale = x.std(axis=-1, keepdims=True)
+    constant = scale <= 8 * eps
+    return np.where(constant, 0, x / np.where(constant, 1, scale))
+
+
+def read_signals(X):
+    """Return the signals of any input as one array, checked.
+
+    Parameters
+    ----------
+    X : array-like, Tensor, mne.Epochs or Dataset
+        Trials. A dataset is read once, from its first to its last item.
+
+    Returns
+    -------
+    signals : ndarray of shape (n_trials, n_chans, n_times)
+        Floating-point signals, all finite.
+    targets : ndarray of shape (n_trials,) or None
+        Second items of a dataset; None for other inputs.
+    """
+    targets = None
+    if isinstance(X, mne.BaseEpochs):
+        signals = X.get_data(units="uV")
+    elif isinstance(X, Dataset):
+        items = [X[position][:2] for position in range(len(X))]
+        signals = np.stack([np.asarray(x) for x, _ in items]) if items else np.empty(0)
+        targets = np.asarray([y for _, y in items])
+    else:
+        signals = np.asarray(X.detach().cpu() if isinstance(X, torch.Tensor) else X)
+    if signals.ndim != 3 or 0 in signals.shape:
+        raise ValueError(
+            f"X has shape {signals.shape}: expected (n_trials, n_chans, n_times), none of them zero. "
+            "For one channel use X[:, None, :]."
+        )
+    if (
+        not np.issubdtype(signals.dtype, np.floating) or signals.dtype.itemsize < 4
+    ):  # half precision is too coarse
+        signals = signals.astype(np.float32)
+    _check_finite(signals)
+    return signals, targets
+
+
+def check_labels(name, labels, n_trials, remedy):
+    """Return labels as an array, raising unless there is one per trial.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the message.
+    labels : array-like of shape (n_trials,) or None
+        What the user passed.
+    n_trials : int
+        Trials in X.
+    remedy : str
+        What to do when there are none.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_trials,)
+        The same labels.
+    """
+    if labels is None:
+        raise ValueError(f"{name}=None: {remedy}")
+    labels = np.asarray(labels)
+    if labels.shape != (n_trials,):
+        raise ValueError(f"{name} has shape {labels.shape} and X has {n_trials} trials: pass one per trial.")
+    return check_complete(name, labels)
+
+
+def _check_finite(signals):
+    if np.isfinite(signals.sum(dtype=np.float64)):  # one pass; the sum of huge numbers alone may overflow
+        return
+    finite = np.isfinite(signals).all(axis=(1, 2))
+    if not finite.all():
+        raise ValueError(
+            f"X has NaN or infinite values in {(~finite).sum()} of {len(finite)} trials, first in trial "
+            f"{np.flatnonzero(~finite)[0]}: drop or interpolate them."
+        )

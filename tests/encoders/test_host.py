@@ -1,0 +1,130 @@
+"""Does Braindecode take FastEEGNet for one of its own models?"""
+
+import numpy as np
+import pytest
+import torch
+from braindecode import EEGClassifier
+from braindecode.models import EEGNet
+from encoders.pairs import batch, pair
+
+import braindecode_censor
+from braindecode_censor.encoders.eegnet import FastEEGNet
+
+
+def test_public_name_and_type():
+    assert braindecode_censor.FastEEGNet is FastEEGNet
+    assert issubclass(FastEEGNet, EEGNet)
+
+
+def test_same_seed_gives_the_weights_of_stock():
+    options = {"n_chans": 4, "n_outputs": 2, "n_times": 100, "final_layer_with_constraint": True}
+    torch.manual_seed(2)
+    stock = EEGNet(**options).state_dict()
+    torch.manual_seed(2)
+    fast = FastEEGNet(**options).state_dict()
+    assert list(stock) == list(fast)
+    assert all(torch.equal(stock[name], fast[name]) for name in stock)
+
+
+def test_state_dict_loads_into_stock():
+    stock, fast = pair(4, 100)
+    x, _ = batch(4, 100)
+    fast(x)
+    stock.load_state_dict(fast.state_dict())
+    torch.testing.assert_close(stock.eval()(x), fast.eval()(x), rtol=0, atol=1e-5)
+
+
+def test_classifier_infers_the_signal_and_scores_like_stock():
+    x, y = batch(4, 100, n_trials=12)
+    probabilities = []
+    for module in (EEGNet, FastEEGNet):
+        torch.manual_seed(0)
+        classifier = EEGClassifier(
+            module,
+            module__final_layer_with_constraint=True,
+            max_epochs=2,
+            train_split=None,
+            verbose=0,
+            batch_size=6,
+            classes=[0, 1, 2],
+            optimizer=torch.optim.SGD,
+        )
+        classifier.fit(x.numpy(), y.numpy())
+        assert isinstance(classifier.module_, module)
+        probabilities.append(classifier.predict_proba(x.numpy()))
+    np.testing.assert_allclose(probabilities[1], probabilities[0], atol=1e-5)
+
+
+def test_config_round_trip():
+    model = FastEEGNet(n_chans=4, n_outputs=2, n_times=100, F1=3, activation=torch.nn.GELU)
+    again = FastEEGNet.from_config(model.get_config())
+    assert again.F1 == 3 and isinstance(again.elu_1, torch.nn.GELU)
+    assert again.get_output_shape() == (1, 2)
+
+
+def test_final_layer_hook_sees_the_latent_code_of_stock():
+    stock, fast = pair(4, 100)
+    x, _ = batch(4, 100)
+    seen = []
+    for model in (stock.eval(), fast.eval()):
+        model.final_layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        model(x)
+    assert seen[0].shape == (6, 16, 1, 3)
+    assert seen[1].is_contiguous()
+    torch.testing.assert_close(seen[1], seen[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", ["elu_1", "pool_1", "bnorm_2", "elu_2", "drop_2"])
+def test_hook_on_another_layer_sees_what_it_sees_in_stock(layer):
+    stock, fast = pair(4, 100)
+    x, _ = batch(4, 100)
+    seen = []
+    for model in (stock.eval(), fast.eval()):
+        model.get_submodule(layer).register_forward_hook(
+            lambda _, inputs, output: seen.append((*inputs, output))
+        )
+        model(x)
+    torch.testing.assert_close(seen[1], seen[0], rtol=0, atol=1e-5)
+
+
+def test_hook_on_a_reordered_layer_is_called_in_stock_order():
+    stock, fast = pair(4, 100)
+    x, _ = batch(4, 100)
+    seen = []
+    handle = fast.conv_temporal.register_forward_hook(lambda _, __, output: seen.append(output))
+    torch.testing.assert_close(fast.eval()(x), stock.eval()(x), rtol=0, atol=0)
+    assert seen[0].shape == (6, 8, 4, 101)
+    handle.remove()
+    fast(x)
+    assert len(seen) == 1
+
+
+def test_fast_order_does_not_call_the_slow_layers(monkeypatch):
+    _, fast = pair(4, 100)
+    x, _ = batch(4, 100)
+    monkeypatch.setattr(fast.conv_temporal, "forward", lambda _: pytest.fail("stock order"))
+    fast(x)
+
+
+def test_dense_prediction_model_equals_stock():
+    models = pair(4, 100, final_layer_with_constraint=False)
+    x, _ = batch(4, 200)
+    outputs = []
+    for model in models:
+        model.eval().to_dense_prediction_model()
+        outputs.append(model(x))
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=0, atol=1e-5)
+
+
+def test_trailing_axis_of_one_is_accepted():
+    stock, fast = pair(4, 100)
+    x, _ = batch(4, 100)
+    torch.testing.assert_close(fast.eval()(x[..., None]), stock.eval()(x[..., None]), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(6, 65), (5, 64, 65), (64, 65)])
+def test_moments_of_another_batch_are_refused(shape):
+    _, fast = pair(4, 100)
+    x, _ = batch(4, 100)
+    with pytest.raises(ValueError, match=r"moments must have shape \(6, 64, 65\)"):
+        fast(x, moments=torch.zeros(shape))

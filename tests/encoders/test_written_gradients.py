@@ -1,0 +1,100 @@
+"""Gradients of the encoder's parts that are written out by hand, against autograd and against torch's own."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional as F
+
+from braindecode_censor import encoder_filters as filters
+from braindecode_censor.encoders.eegnet import FastEEGNet, MaxNorm
+
+
+def test_half_precision_by_autocast():
+    model = FastEEGNet(n_chans=4, n_outputs=2, n_times=128)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(torch.randn(8, 4, 128)).float().square().mean()
+    loss.backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+def test_fake_tensors():
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert FastEEGNet(n_chans=4, n_outputs=2, n_times=128)(torch.randn(8, 4, 128)).shape == (8, 2)
+
+
+CLOSE = {"rtol": 1e-10, "atol": 1e-10}
+
+
+def randn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def assert_same_gradients(found, expected, leaves):
+    cotangent = randn(*expected.shape, seed=9)
+    torch.testing.assert_close(found, expected, **CLOSE)
+    pairs = (torch.autograd.grad(output, leaves, cotangent) for output in (found, expected))
+    for one, other in zip(*pairs, strict=True):
+        torch.testing.assert_close(one, other, **CLOSE)
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0], ids=["all short", "some long", "all long"])
+@pytest.mark.parametrize("shape", [(6, 9), (6, 1, 5, 1)], ids=str)
+def test_max_norm_is_renorm(shape, scale):
+    lengths = torch.linspace(0.5, 1.5, 6, dtype=torch.float64).view(-1, *[1] * (len(shape) - 1))
+    weight = F.normalize(randn(*shape).flatten(1)).view(shape) * lengths * scale
+    weight.requires_grad_()
+    found = MaxNorm(1.0)(weight)
+    assert_same_gradients(found, weight.renorm(2, 0, 1.0), [weight])
+    nothing_done = type(found.grad_fn).__name__ == "CloneBackward0"
+    assert nothing_done == (scale == 0.1), "work where none is to be done, or none where some is"
+    assert found.data_ptr() != weight.data_ptr()
+    torch.autograd.gradgradcheck(MaxNorm(1.0), weight)
+
+
+@pytest.mark.parametrize("padding", [0, 2, 3, 7])
+@pytest.mark.parametrize(("n_in", "n_out", "taps", "n_times"), [(3, 5, 8, 20), (1, 1, 4, 8), (4, 2, 1, 6)])
+def test_convolution_with_channels_last(n_in, n_out, taps, n_times, padding):
+    padding = min(padding, taps - 1)
+    h, weight = (
+        randn(6, n_in, 1, n_times).requires_grad_(),
+        randn(n_out, n_in, 1, taps, seed=1).requires_grad_(),
+    )
+    found = filters.convolve_channels_last(h, weight, padding)
+    assert_same_gradients(found, F.conv2d(h, weight, padding=(0, padding)), [h, weight])
+
+
+@pytest.mark.parametrize(
+    ("n_out", "n_times", "first_lag", "n_lags"),
+    [(9, 8, -2, 4), (5, 12, 0, 8), (6, 3, -6, 9), (11, 20, -2, 4)],
+)
+def test_short_signals_are_correlated_as_long_ones(n_out, n_times, first_lag, n_lags):
+    g, s = randn(4, 6, n_out), randn(4, 6, n_times, seed=1)
+    found = filters.cross_correlation(g, s, first_lag, (3, n_lags))
+    padded = F.pad(s, (50, 50))
+    for j in range(n_lags):
+        start = 50 + first_lag + j
+        products = (g * padded[..., start : start + n_out]).sum((0, 2)).view(3, 2).sum(1)
+        torch.testing.assert_close(found[:, j], products, **CLOSE)
+
+
+def test_rows_of_zeros_under_a_norm_of_zero_are_pushed_nowhere():
+    weight = torch.tensor([[0.0, 0.0], [3.0, 4.0]], requires_grad=True)
+    MaxNorm(0.0)(weight).sum().backward()
+    assert weight.grad.isfinite().all()
+    assert MaxNorm(1.0)(torch.empty(0, 4)).shape == (0, 4)
+
+
+def test_a_loss_without_gradient_leaves_the_filters_alone():
+    class Nothing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, h):
+            return h.sum()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return None
+
+    model = FastEEGNet(n_chans=3, n_outputs=2, n_times=90).double()
+    Nothing.apply(model(torch.randn(4, 3, 90, dtype=torch.float64))).backward()
+    for parameter in model.parameters():
+        assert parameter.grad is None or parameter.grad.abs().max() == 0

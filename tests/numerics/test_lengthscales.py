@@ -1,0 +1,130 @@
+"""Do the adaptive length scales equal their definitions?"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import pdist
+from sklearn.manifold._utils import _binary_search_perplexity
+
+from braindecode_censor.numerics.kernels import make_kernel, squared_distances
+from braindecode_censor.numerics.lengthscales import FixedScale, MedianScale, TSNEScale, make_lengthscale
+
+
+def cloud(n, d=3, seed=0):
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 9, 40])
+def test_median_is_over_distinct_pairs(n):
+    x = cloud(n)
+    precision = MedianScale().precision(squared_distances(x))
+    assert float(precision) == pytest.approx(np.median(pdist(x)) ** -2, rel=1e-9)
+
+
+def test_median_of_every_group_in_one_call():
+    x, groups = cloud(30), torch.arange(30) % 4
+    groups[-1] = 7  # alone
+    same = groups[:, None] == groups[None, :]
+    precision = MedianScale().precision(squared_distances(x), same)
+    for group in range(4):
+        expected = np.median(pdist(x[groups == group])) ** -2
+        np.testing.assert_allclose(precision[groups == group, 0], expected, rtol=1e-9)
+    assert torch.isfinite(precision).all()
+
+
+def test_median_has_no_gradient_and_a_floor():
+    x = torch.zeros(5, 2, requires_grad=True)
+    precision = MedianScale().precision(squared_distances(x))
+    assert not precision.requires_grad
+    assert math.isfinite(precision)
+
+
+def sklearn_conditional(x, perplexity):
+    """P(j | i) by scikit-learn's own search; its distances are single precision."""
+    d2 = squared_distances(x).numpy()
+    n = len(d2)
+    off_diagonal = ~np.eye(n, dtype=bool)
+    neighbours = d2[off_diagonal].reshape(n, n - 1).astype(np.float32)
+    p = _binary_search_perplexity(neighbours, perplexity, 0)
+    full = np.zeros((n, n))
+    full[off_diagonal] = np.asarray(p).ravel()
+    return full
+
+
+def our_conditional(x, scale):
+    d2 = squared_distances(x)
+    beta = scale.inverse_scales(d2)
+    p = torch.exp(-beta[:, None] * (d2 - d2.min()))
+    p = p * (1 - torch.eye(len(x), dtype=p.dtype))
+    return (p / p.sum(1, keepdim=True)).numpy()
+
+
+@pytest.mark.parametrize("relative", [0.3, 0.95])
+@pytest.mark.parametrize("n", [4, 6, 10, 64])
+def test_tsne_scale_equals_scikit_learn(n, relative):
+    x = cloud(n)
+    wanted = min(max(relative * (n - 1), 2), n - 1.01)
+    p = our_conditional(x, TSNEScale(relative))
+    np.testing.assert_allclose(p, sklearn_conditional(x, wanted), atol=1e-4)
+    entropy = -np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0).sum(1)
+    np.testing.assert_allclose(np.exp(entropy), wanted, rtol=1e-4)
+
+
+def test_tsne_scale_with_duplicate_points():
+    x = cloud(12)
+    x[5] = x[2]
+    x[6] = x[2]
+    scale = TSNEScale(0.6)  # perplexity 6.6, above the two duplicates
+    np.testing.assert_allclose(our_conditional(x, scale), sklearn_conditional(x, 6.6), atol=1e-4)
+
+
+@pytest.mark.parametrize("x", [torch.zeros(8, 2), torch.eye(3), cloud(2), cloud(3), cloud(1)], ids=repr)
+def test_tsne_scale_that_cannot_be_attained_stays_finite(x):
+    precision = TSNEScale().precision(squared_distances(x.double()))
+    assert torch.isfinite(precision).all()
+    assert (precision > 0).all()
+
+
+def test_tsne_scale_law():
+    x = cloud(20)
+    beta = TSNEScale().inverse_scales(squared_distances(x))
+    torch.testing.assert_close(TSNEScale().inverse_scales(squared_distances(3 * x)), beta / 9)
+
+
+def test_tsne_scale_of_every_group_in_one_call():
+    x, groups = cloud(24), torch.arange(24) % 3
+    same = groups[:, None] == groups[None, :]
+    beta = TSNEScale().inverse_scales(squared_distances(x), same)
+    for group in range(3):
+        alone = TSNEScale().inverse_scales(squared_distances(x[groups == group]))
+        torch.testing.assert_close(beta[groups == group], alone)
+
+
+def test_tsne_kernel_is_not_positive_semi_definite():
+    """The paper calls it valid. Two clusters of very different width show that it is not."""
+    x = torch.cat([0.1 * cloud(32, 2), 3 * cloud(32, 2, seed=1)])
+    d2 = squared_distances(x)
+    gram = make_kernel("rbf")(d2, TSNEScale(30 / 63).precision(d2))
+    assert torch.linalg.eigvalsh(gram).min() < -1e-3
+
+
+def test_number_name_or_object():
+    assert isinstance(make_lengthscale(2), FixedScale)
+    assert isinstance(make_lengthscale("tsne"), TSNEScale)
+    scale = MedianScale(1.5)
+    assert make_lengthscale(scale) is scale
+
+
+def test_what_a_fake_tensor_leaves_behind_is_not_taken_for_real():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    x = cloud(13)
+    d2 = squared_distances(x)
+    expected = float(np.median(pdist(x))) ** -2
+    for _ in range(2):
+        with FakeTensorMode() as mode:
+            assert MedianScale().precision(mode.from_tensor(d2)).shape == (1, 1)
+        torch.func.grad(lambda d2: MedianScale().precision(d2).sum())(d2)
+        assert float(MedianScale().precision(d2)) == pytest.approx(expected, rel=1e-9)

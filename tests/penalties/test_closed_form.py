@@ -1,0 +1,362 @@
+"""Do the estimators find answers that are known in closed form?"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import braindecode_censor as bc
+from braindecode_censor.numerics.kernels import make_kernel, squared_distances
+from braindecode_censor.numerics.lengthscales import MedianScale
+from braindecode_censor.numerics.scores import make_score
+from braindecode_censor.penalties.batch import Batch
+from braindecode_censor.penalties.measures import MMD
+
+# ------------------------------------------------------------------ scores of known densities
+
+DENSITY_ESTIMATORS = {
+    "tikhonov 1e-3": ("tikhonov", {"reg": 1e-3, "kernel": "imq", "lengthscale": MedianScale(1.5)}),
+    "nu 1e-3": ("nu", {"reg": 1e-3, "kernel": "imq", "lengthscale": MedianScale(1.5)}),
+    "ssge 0.99": ("ssge", {"ratio": 0.99}),
+    "ssge 0.95": ("ssge", {"ratio": 0.95}),
+}
+
+
+def quality(estimate, exact):
+    """Relative Fisher error, cosine and slope; the last detects shrinkage, to which a cosine is blind."""
+    error = ((estimate - exact) ** 2).sum() / (exact**2).sum()
+    slope = (estimate * exact).sum() / (exact**2).sum()
+    cosine = (estimate * exact).sum() / (estimate.norm() * exact.norm())
+    return np.array([float(error), float(cosine), float(slope)])
+
+
+@pytest.mark.parametrize("name", DENSITY_ESTIMATORS)
+def test_score_of_a_gaussian(name):
+    """N(0, I_2), 256 points, fresh queries, mean of 6 seeds."""
+    kind, options = DENSITY_ESTIMATORS[name]
+    found = []
+    for seed in range(6):
+        x, query = torch.randn(2, 256, 2, generator=torch.Generator().manual_seed(seed))
+        found.append(quality(make_score(kind, **options).fit(x)(query), -query))
+    error, cosine, slope = np.mean(found, axis=0)
+    assert error < 0.25
+    assert cosine > 0.93
+    assert 0.8 < slope < 1.25
+
+
+def test_score_of_a_gaussian_mixture():
+    """Two well separated normals with different covariance; the score is not linear."""
+    means = torch.tensor([[-2.0, 0.0], [2.0, 1.0]], dtype=torch.float64)
+    deviations = torch.tensor([[1.0, 0.5], [0.7, 1.0]], dtype=torch.float64)
+
+    def exact(x):
+        difference = x[:, None] - means
+        log_density = -0.5 * (difference / deviations).square().sum(-1) - deviations.log().sum(-1)
+        each = -difference / deviations**2
+        return (log_density.softmax(-1)[..., None] * each).sum(1)
+
+    found = []
+    for seed in range(5):
+        generator = torch.Generator().manual_seed(seed)
+        which = torch.randint(0, 2, (400,), generator=generator)
+        noise = torch.randn(400, 2, generator=generator, dtype=torch.float64)
+        x = means[which] + deviations[which] * noise
+        found.append(quality(make_score("nu", reg=1e-3).fit(x).at_samples(), exact(x)))
+    error, cosine, slope = np.mean(found, axis=0)
+    assert error < 0.25
+    assert cosine > 0.9
+    assert 0.8 < slope < 1.25
+
+
+@pytest.mark.slow
+def test_score_estimators_rank_as_published_in_high_dimension():
+    """Mixture of d unit normals at random vertices of the cube: best setting of each estimator.
+
+    Expected for d >= 16: curl-free nu < diagonal nu < Tikhonov < Stein < SSGE, with errors per dimension near
+    0.063 / 0.118 / 0.127 / 0.138 / 0.182 at d = 16.
+    """
+    d, errors = 16, {}
+    families = {
+        "curl-free nu": [("nu", {"reg": r, "kernel": "curlfree-imq"}) for r in (0.1, 0.03, 0.01, 1e-3)],
+        "nu": [("nu", {"reg": r, "kernel": "imq"}) for r in (1e-3, 1e-4, 1e-5)],
+        "tikhonov": [("tikhonov", {"reg": r, "kernel": "imq"}) for r in (1e-2, 1e-3, 1e-4, 1e-5)],
+        "stein": [("stein", {"reg": r, "kernel": "imq"}) for r in (1e-4, 1e-5, 1e-6, 1e-7)],
+        "ssge": [("ssge", {"ratio": r}) for r in (0.9, 0.95, 0.99)],
+    }
+    for family, settings in families.items():
+        best = math.inf
+        for kind, options in settings:
+            for factor in (0.5, 1, 2, 4):
+                score = make_score(kind, lengthscale=MedianScale(factor), **options)
+                best = min(best, np.mean([_toy_error(score, d, seed) for seed in range(3)]))
+        errors[family] = best
+    assert errors["curl-free nu"] < errors["nu"] < errors["tikhonov"] < errors["stein"] < errors["ssge"]
+    assert errors["curl-free nu"] == pytest.approx(0.063, abs=0.03)
+    assert errors["ssge"] == pytest.approx(0.182, abs=0.06)
+
+
+def _toy_error(score, d, seed):
+    generator = torch.Generator().manual_seed(seed)
+    vertices = torch.randint(0, 2, (d, d), generator=generator).double()
+
+    def draw(n):
+        which = torch.randint(0, d, (n,), generator=generator)
+        return vertices[which] + torch.randn(n, d, generator=generator, dtype=torch.float64)
+
+    x, query = draw(128), draw(512)
+    difference = query[:, None] - vertices
+    responsibility = (-0.5 * difference.square().sum(-1)).softmax(-1)
+    exact = -(responsibility[..., None] * difference).sum(1)
+    return float(((score.fit(x)(query) - exact) ** 2).mean())
+
+
+# ------------------------------------------------------------------ gradient of the mutual information
+
+
+@pytest.mark.parametrize(("d", "published"), [(8, 0.059), (16, 0.116), (32, 0.280)])
+def test_mige_of_correlated_gaussians(d, published):
+    """Y = rho X + sqrt(1 - rho^2) eps: dI/drho = d rho / (1 - rho^2), 32 correlations, 256 samples, SSGE 0.99."""
+    generator = torch.Generator().manual_seed(d)
+    estimates, exact = [], []
+    for rho in np.linspace(-0.8, 0.8, 32):
+        x, noise = torch.randn(2, 256, d, generator=generator)
+        y = rho * x + math.sqrt(1 - rho**2) * noise
+        dy = x - rho / math.sqrt(1 - rho**2) * noise
+        score = make_score("mige")
+        joint = score.fit(torch.cat([x, y], 1)).at_samples()[:, d:]
+        estimates.append(float(((joint - score.fit(y).at_samples()) * dy).sum(1).mean()))
+        exact.append(d * rho / (1 - rho**2))
+    estimates, exact = np.array(estimates), np.array(exact)
+    relative = np.sqrt(np.mean((estimates - exact) ** 2) / np.mean(exact**2))
+    assert relative == pytest.approx(published, abs=0.03)
+
+
+def two_subjects(a, seed, n=256, d=4):
+    """s = +-1, z = a s u + noise; returns z, s and dz/da."""
+    s = torch.arange(n) % 2
+    direction = (2 * s[:, None] - 1) * torch.full((d,), d**-0.5, dtype=torch.float64)
+    noise = torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return a * direction + noise, s, direction
+
+
+def information(a):
+    """I(z; s) in nats and dI/da, by Gauss-Hermite quadrature."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(100)
+    weights = weights / weights.sum()
+    x = a * a + a * nodes
+    return math.log(2) - (weights * np.log1p(np.exp(-2 * x))).sum(), a * (1 - (weights * np.tanh(x)).sum())
+
+
+def test_quadrature():
+    assert information(0.5) == pytest.approx((0.111421, 0.397973), abs=1e-6)
+    assert information(1.0) == pytest.approx((0.336831, 0.449600), abs=1e-6)
+    assert information(1.5) == pytest.approx((0.526777, 0.295864), abs=1e-6)
+
+
+def mean_slope(penalty, a, seeds=10):
+    """Estimated dI/da: the penalty's gradient along dz/da."""
+    slopes = []
+    for seed in range(seeds):
+        z, s, direction = two_subjects(a, seed)
+        z.requires_grad_()
+        (gradient,) = torch.autograd.grad(penalty(z, s), z)
+        slopes.append(float((gradient * direction).sum()))
+    return np.mean(slopes), np.std(slopes) / math.sqrt(seeds)
+
+
+DISCRETE_ESTIMATORS = {  # options and the relative error that is expected of them
+    "curl-free nu 1e-3": ({"score": "nu", "reg": 1e-3, "kernel": "curlfree-imq"}, 0.019),
+    "nu 1e-4": ({"score": "nu", "reg": 1e-4}, 0.06),
+    "tikhonov 1e-4": ({"score": "tikhonov", "reg": 1e-4}, 0.06),
+    "ssge 0.99": ({"score": "mige"}, 0.089),
+    "tikhonov 1e-3": ({"score": "tikhonov", "reg": 1e-3}, 0.107),
+    "ssge 0.95": ({"score": "ssge", "ratio": 0.95}, 0.24),
+    "stein 1e-4": ({"score": "stein", "reg": 1e-4}, 0.22),
+    "stein 1e-3": ({"score": "stein", "reg": 1e-3}, 0.68),
+}
+
+
+@pytest.mark.parametrize("name", DISCRETE_ESTIMATORS)
+def test_mige_of_two_subjects(name):
+    """Right sign everywhere, and the stated accuracy."""
+    options, stated = DISCRETE_ESTIMATORS[name]
+    penalty = bc.make_penalty("mige", n_subjects=2, **options)
+    amplitudes = (0.5, 0.75, 1.0, 1.25, 1.5)
+    found = np.array([mean_slope(penalty, a)[0] for a in amplitudes])
+    exact = np.array([information(a)[1] for a in amplitudes])
+    assert (found > 0).all()
+    assert np.sqrt(np.mean((found - exact) ** 2) / np.mean(exact**2)) < stated + 0.02
+
+
+@pytest.mark.parametrize("name", DISCRETE_ESTIMATORS)
+def test_mige_of_independent_labels_has_no_gradient(name):
+    """Labels that say nothing about z, in unequal shares: the mean slope along them is within noise of zero.
+
+    Along the labels' direction, and, for estimators that hardly shrink, along z itself, where unequal shrinkage
+    of the two fits would show as a force that scales the code.
+    """
+    penalty = bc.make_penalty("mige", n_subjects=2, **DISCRETE_ESTIMATORS[name][0])
+    along, scale = [], []
+    for seed in range(40):
+        z, _, _ = two_subjects(0.0, seed)
+        s = (torch.arange(len(z)) % 4 == 0).long()
+        direction = (s[:, None] - 0.25) * torch.full((4,), 0.5, dtype=torch.float64)
+        z.requires_grad_()
+        (gradient,) = torch.autograd.grad(penalty(z, s), z)
+        along.append(float((gradient * direction).sum()))
+        scale.append(float((gradient * z.detach()).sum()))
+    assert abs(np.mean(along)) < 3.5 * np.std(along) / math.sqrt(len(along))
+    assert abs(np.mean(along)) < 0.05 * information(1.0)[1]
+    if DISCRETE_ESTIMATORS[name][1] < 0.1:
+        assert abs(np.mean(scale)) < 0.05 * 4  # each term alone is 4, the number of columns
+
+
+@pytest.mark.parametrize("name", ["ssge 0.99", "tikhonov 1e-4"])
+def test_calibration_removes_the_scale_force(name):
+    """Mutual information does not change when z is scaled, so no force may scale it."""
+    z, s, _ = two_subjects(1.0, seed=0)
+    for options in (DISCRETE_ESTIMATORS[name][0], {"score": "stein", "reg": 1e-3}):
+        plain = bc.make_penalty("mige", n_subjects=2, **options)
+        calibrated = bc.make_penalty("mige", n_subjects=2, calibrate=True, **options)
+        force = float(calibrated.diagnostics(z, s)["scale_force"])
+        assert abs(force) < 0.35 * abs(float(plain.diagnostics(z, s)["scale_force"])) + 1e-6
+
+
+def test_conditional_information_vanishes_when_z_depends_on_y_only():
+    """s and y correlated, z a function of y: I(z; s) > 0 but I(z; s | y) = 0."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(400) % 2
+    flip = torch.rand(400, generator=generator) < 0.2
+    s = torch.where(flip, 1 - y, y)
+    direction = torch.full((4,), 0.5, dtype=torch.float64)
+    z = 1.5 * (2 * y[:, None] - 1) * direction
+    z = z + torch.randn(400, 4, generator=generator, dtype=torch.float64)
+    along = (2 * s[:, None] - 1) * direction
+    for method, options in (("mmd", {}), ("pairmmd", {}), ("mige", {"score": "nu", "reg": 1e-4})):
+        slopes = {}
+        for mode in ("marginal", "conditional"):
+            penalty = bc.make_penalty(method, mode=mode, n_subjects=2, n_classes=2, **options)
+            leaf = z.clone().requires_grad_()
+            (gradient,) = torch.autograd.grad(penalty(leaf, s, y), leaf)
+            slopes[mode] = float((gradient * along).sum())
+        assert slopes["marginal"] > 0
+        assert abs(slopes["conditional"]) < 0.25 * slopes["marginal"], method
+
+
+# ------------------------------------------------------------------ maximum mean discrepancy
+
+
+def test_mmd_by_hand():
+    """MMD({0, 1}, {0, 1}) with sigma = 1 is k - 1: unbiased, hence negative, and not clamped."""
+    z = torch.tensor([[0.0], [1.0], [0.0], [1.0]], dtype=torch.float64)
+    penalty = bc.make_penalty("pairmmd", n_subjects=2, lengthscale=1.0)
+    assert float(penalty(z, torch.tensor([0, 0, 1, 1]))) == pytest.approx(math.exp(-0.5) - 1, abs=1e-12)
+
+
+def gaussian_mmd(m1, s1, m2, s2, sigma):
+    eye = np.eye(len(m1))
+
+    def mean_kernel(a, sa, b, sb):
+        cov = sa + sb + sigma**2 * eye
+        quadratic = (a - b) @ np.linalg.solve(cov, a - b)
+        return sigma ** len(a) / math.sqrt(np.linalg.det(cov)) * math.exp(-0.5 * quadratic)
+
+    return mean_kernel(m1, s1, m1, s1) + mean_kernel(m2, s2, m2, s2) - 2 * mean_kernel(m1, s1, m2, s2)
+
+
+def test_mmd_of_two_gaussians():
+    """Mean of 400 draws within three standard errors of the closed form, for both contrasts."""
+    rng = np.random.default_rng(0)
+    sigma, n, m = 1.3, 100, 150
+    means = np.zeros(3), np.array([0.8, -0.3, 0.2])
+    roots = np.diag([1.0, 0.6, 1.2]), np.array([[1.0, 0, 0], [0.4, 0.8, 0], [0, 0.2, 0.5]])
+    truth = gaussian_mmd(means[0], roots[0] @ roots[0].T, means[1], roots[1] @ roots[1].T, sigma)
+    s = torch.tensor([0] * n + [1] * m)
+    pair = bc.make_penalty("pairmmd", n_subjects=2, lengthscale=sigma)
+    versus = MMD(n_subjects=2, lengthscale=sigma, reduction="sum")
+    found = []
+    for _ in range(400):
+        z = np.concatenate(
+            [mean + rng.normal(size=(size, 3)) @ root.T for mean, root, size in zip(means, roots, (n, m))]
+        )
+        z = torch.from_numpy(z)
+        found.append((float(pair(z, s)), float(versus.censor(z, Batch(s, n_subjects=2)))))
+    found = np.array(found)
+    # population identity: MMD(q, q_m) = (1 - pi_m)^2 MMD(q_without_m, q_m)
+    shares = np.array([n, m]) / (n + m)
+    expected = np.array([truth, ((1 - shares) ** 2).sum() * truth])
+    error = found.std(0, ddof=1) / math.sqrt(len(found))
+    # the second holds up to O(1/N), because the batch's own mixture is random only in its trials
+    assert abs(found[:, 0].mean() - expected[0]) < 3 * error[0]
+    assert abs(found[:, 1].mean() - expected[1]) < 3 * error[1] + 2e-3 * truth
+
+
+@pytest.mark.parametrize("method", ["mmd", "pairmmd"])
+def test_mmd_has_mean_zero_under_independence(method):
+    """Although the batch overlaps with its own subsets; with the printed self-pairs it does not."""
+    generator = torch.Generator().manual_seed(1)
+    s = torch.arange(30) % 3
+    values, printed, kappa = [], [], []
+    penalty = bc.make_penalty(method, n_subjects=3, lengthscale=2.0)
+    literal = bc.make_penalty("mmd", n_subjects=3, lengthscale=2.0, self_pairs=True)
+    for _ in range(3000):
+        z = torch.randn(30, 4, generator=generator, dtype=torch.float64)
+        values.append(float(penalty(z, s)))
+        if method == "mmd":
+            printed.append(float(literal(z, s)))
+            gram = make_kernel("rbf")(squared_distances(z), torch.tensor(0.25))
+            kappa.append(float((gram.sum() - 30) / (30 * 29)))
+    values = np.array(values)
+    assert abs(values.mean()) < 3 * values.std() / math.sqrt(len(values))
+    assert 0.4 < (values < 0).mean() < 0.75, "an unbiased estimate of zero is often negative"
+    if method == "mmd":
+        bias, error = np.mean(printed), np.std(printed) / math.sqrt(len(printed))
+        assert bias == pytest.approx(-2 * (1 - np.mean(kappa)) / 30, abs=4 * error)
+        assert abs(bias) > 10 * error
+
+
+# ------------------------------------------------------------------ continuous nuisance
+
+
+def continuous_data(rho, seed, n=300):
+    """Z = rho s + noise in the first of two columns: I = -log(1 - r^2)/2 with the correlation r."""
+    generator = torch.Generator().manual_seed(seed)
+    s = torch.randn(n, generator=generator, dtype=torch.float64)
+    z = torch.randn(n, 2, generator=generator, dtype=torch.float64)
+    direction = torch.stack([s, torch.zeros_like(s)], 1)
+    return z + rho * direction, s, direction
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("mmd", {}), ("mige", {"score": "nu", "reg": 1e-4}), ("mige", {"score": "mige"})],
+)
+def test_continuous_nuisance(method, options):
+    """The slope along the dependence is positive with dependence and within noise of zero without."""
+    penalty = bc.make_penalty(method, nuisance="continuous", **options)
+
+    def slopes(rho):
+        found = []
+        for seed in range(20):
+            z, s, direction = continuous_data(rho, seed)
+            z.requires_grad_()
+            (gradient,) = torch.autograd.grad(penalty(z, s), z)
+            found.append(float((gradient * direction).sum()))
+        return np.array(found)
+
+    dependent, independent = slopes(0.7), slopes(0.0)
+    assert (dependent > 0).all()
+    assert abs(independent.mean()) < 0.25 * dependent.mean()
+    if method == "mige":  # dI/drho = rho / (1 + rho^2)
+        assert dependent.mean() == pytest.approx(0.7 / (1 + 0.7**2), rel=0.15)
+
+
+def test_continuous_mmd_has_mean_zero_under_independence():
+    penalty = bc.make_penalty("mmd", nuisance="continuous")
+    generator = torch.Generator().manual_seed(0)
+    values = [
+        float(penalty(torch.randn(20, 3, generator=generator), torch.randn(20, generator=generator)))
+        for _ in range(1500)
+    ]
+    assert abs(np.mean(values)) < 3.5 * np.std(values) / math.sqrt(len(values))

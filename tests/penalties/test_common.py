@@ -1,0 +1,387 @@
+"""For every entry of the registries: scalar, finite, dtype kept, vmap, compile, pickle, copy, seeds."""
+
+import copy
+import pickle
+import warnings
+
+import pytest
+import torch
+from cases import (
+    BATCHES,
+    IDS,
+    METHODS,
+    MODES,
+    N_CLASSES,
+    N_FEATURES,
+    N_SUBJECTS,
+    PENALTIES,
+    make_batch,
+    make_penalty,
+)
+from torch.func import functional_call, stack_module_state, vmap
+
+import braindecode_censor as bc
+from braindecode_censor.numerics.scores import SCORES
+from braindecode_censor.penalties.measures import MEASURES
+from braindecode_censor.penalties.modes import MODES as ALL_MODES
+from braindecode_censor.penalties.penalty import DegenerateBatchWarning
+
+MIGE_SCORES = [("mige", mode, {"score": score}) for mode in MODES for score in SCORES]
+RANDOM_PAIRS = [("pairmmd", mode, {"pairs": pairs}) for mode in MODES for pairs in ("bernoulli", "clique")]
+TSNE = [("mige", "marginal", {"score": "tikhonov", "lengthscale": "tsne"})]
+VARIANTS = [(method, mode, {}) for method, mode in PENALTIES] + MIGE_SCORES + RANDOM_PAIRS + TSNE
+VARIANT_IDS = ["-".join([m, mode, *map(str, options.values())]) for m, mode, options in VARIANTS]
+
+
+def test_every_measure_and_mode_has_a_test_case():
+    assert set(METHODS) == set(MEASURES)
+    assert set(MODES) == set(ALL_MODES)
+
+
+def noise_for(penalty):
+    return penalty.draw_noise(torch.Generator().manual_seed(5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("method", "mode", "options"), VARIANTS, ids=VARIANT_IDS)
+def test_scalar_finite_and_of_the_same_type(method, mode, options, dtype):
+    z, s, y = make_batch("unbalanced", dtype=dtype)
+    penalty = make_penalty(method, mode, dtype=dtype, **options)
+    z.requires_grad_()
+    value = penalty(z, s, y, noise=noise_for(penalty))
+    loss = penalty.critic_loss(z.detach(), s, y)
+    assert value.shape == loss.shape == ()
+    assert value.dtype == loss.dtype == dtype
+    (gradient,) = torch.autograd.grad(value, z)
+    assert torch.isfinite(gradient).all()
+    assert gradient.dtype == dtype
+    assert all(number.shape == () for number in penalty.diagnostics(z, s, y).values())
+
+
+def members(n=8):
+    """A stack of batches, each with its own codes and labels."""
+    batches = [make_batch("balanced", seed=seed) for seed in range(n)]
+    return [torch.stack(column) for column in zip(*batches)]
+
+
+@pytest.mark.parametrize(("method", "mode", "options"), VARIANTS, ids=VARIANT_IDS)
+@pytest.mark.filterwarnings("error:There is a performance drop")
+def test_vmap_equals_a_loop(method, mode, options):
+    """Eight members, each with its own critic, control, codes, labels and noise; values and gradients."""
+    z, s, y = members()
+    penalties = [make_penalty(method, mode, seed=seed, **options) for seed in range(len(z))]
+    draws = [p.draw_noise(torch.Generator().manual_seed(i)) for i, p in enumerate(penalties)]
+    noise = None if draws[0] is None else torch.stack(draws).double()
+    parameters, buffers = stack_module_state(penalties)
+    axes = (0, 0, 0, 0, 0, None if noise is None else 0)
+
+    def value(params, bufs, z, s, y, noise):
+        return functional_call(penalties[0], (params, bufs), (z, s, y, noise))
+
+    def critic_loss(params, bufs, z, s, y, noise):
+        # functional_call runs forward, so the other method goes through a module of its own
+        return functional_call(_Critic(penalties[0]), (_prefixed(params), _prefixed(bufs)), (z, s, y))
+
+    leaf = z.clone().requires_grad_()
+    together = vmap(value, in_dims=axes)(parameters, buffers, leaf, s, y, noise)
+    (gradient,) = torch.autograd.grad(together.sum(), leaf)
+    losses = vmap(critic_loss, in_dims=axes)(parameters, buffers, z, s, y, noise)
+    for i, penalty in enumerate(penalties):
+        leaf = z[i].clone().requires_grad_()
+        alone = penalty(leaf, s[i], y[i], noise=None if noise is None else noise[i])
+        close = {"rtol": 1e-10, "atol": 1e-10}
+        torch.testing.assert_close(together[i], alone, **close)
+        torch.testing.assert_close(gradient[i], torch.autograd.grad(alone, leaf)[0], **close)
+        torch.testing.assert_close(losses[i], penalty.critic_loss(z[i], s[i], y[i]), **close)
+        for name, buffer in penalty.named_buffers():  # BEGAN's control moved in both
+            torch.testing.assert_close(buffers[name][i], buffer, **close)
+
+
+class _Critic(torch.nn.Module):
+    def __init__(self, penalty):
+        super().__init__()
+        self.penalty = penalty
+
+    def forward(self, z, s, y):
+        return self.penalty.critic_loss(z, s, y)
+
+
+def _prefixed(tensors):
+    return {f"penalty.{name}": tensor for name, tensor in tensors.items()}
+
+
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_plain_vmap_over_batches(method, mode):
+    """No stacking needed where one critic, or none, judges all members."""
+    z, s, y = members(3)
+    penalty = make_penalty(method, mode)
+    together = vmap(penalty)(z, s, y)
+    alone = torch.stack([penalty(*member) for member in zip(z, s, y)])
+    torch.testing.assert_close(together, alone, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_vmap_of_grad_equals_a_loop(method, mode):
+    """The other way to get a stack of gradients."""
+    z, s, y = members(3)
+    penalty = make_penalty(method, mode)
+    together = vmap(torch.func.grad(penalty))(z, s, y)
+    for i in range(3):
+        leaf = z[i].clone().requires_grad_()
+        (alone,) = torch.autograd.grad(penalty(leaf, s[i], y[i]), leaf)
+        torch.testing.assert_close(together[i], alone, rtol=1e-8, atol=1e-8)
+
+
+def continuous(method, mode, dtype=torch.float64):
+    """Penalty and batch of a continuous nuisance that z depends on."""
+    z, _, y = make_batch("balanced")
+    s = z[:, 0] + torch.randn(len(z), generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    z, s = z.to(dtype), s.to(dtype)
+    return bc.make_penalty(
+        method, mode=mode, n_features=N_FEATURES, n_classes=N_CLASSES, nuisance="continuous"
+    ).to(dtype), (z, s, y)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("method", ["adv", "mige", "mmd"])
+def test_continuous_nuisance_under_vmap_and_compile(method, mode):
+    torch._dynamo.reset()
+    penalty, batch = continuous(method, mode)
+    expected = penalty(*batch)
+    together = vmap(penalty)(*(torch.stack([t, t.flip(0)]) for t in batch))
+    torch.testing.assert_close(together[0], expected, rtol=1e-9, atol=1e-9)
+    compiled = torch.compile(penalty, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*batch), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("method", ["adv", "mige", "mmd"])
+@pytest.mark.parametrize(
+    "kind", ["constant", "constant in class", "outlier", "one trial", "two trials", "empty"]
+)
+def test_no_continuous_batch_gives_nan(method, mode, kind):
+    """And none an absurd value: float32 must agree with float64."""
+    values = []
+    for dtype in (torch.float32, torch.float64):
+        torch.manual_seed(0)
+        penalty, (z, s, y) = continuous(method, mode, dtype)
+        s = {"constant": torch.full_like(s, 0.1), "constant in class": 30.1 + y.to(dtype)}.get(kind, s)
+        if kind == "outlier":
+            s = s.clone()
+            s[0] = 40
+        n = {"one trial": 1, "two trials": 2, "empty": 0}.get(kind, len(z))
+        leaf = z[:n].clone().requires_grad_()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DegenerateBatchWarning)
+            value = penalty(leaf, s[:n], y[:n])
+            loss = penalty.critic_loss(leaf.detach(), s[:n], y[:n])
+        (gradient,) = torch.autograd.grad(value, leaf)
+        assert torch.isfinite(gradient).all()
+        assert torch.isfinite(loss)
+        assert loss < 100
+        values.append(float(value.detach()))
+    assert values[0] == pytest.approx(values[1], abs=2e-3, rel=2e-2)
+
+
+@pytest.mark.parametrize("score", [*SCORES, "tsne"])
+def test_subjects_far_apart_in_single_precision(score):
+    """Revealing pushes subjects apart; distances within one must not drown in those between them."""
+    generator = torch.Generator().manual_seed(0)
+    s = torch.arange(64) % 4
+    z = torch.randn(64, 6, generator=generator, dtype=torch.float64) + 3000.0 * s[:, None]
+    options = {"score": "nu", "lengthscale": "tsne"} if score == "tsne" else {"score": score}
+    penalty = bc.make_penalty("mige", n_subjects=4, **options)
+    gradients = []
+    for dtype in (torch.float32, torch.float64):
+        leaf = z.to(dtype).requires_grad_()
+        gradients.append(torch.autograd.grad(penalty(leaf, s), leaf)[0].double())
+    assert (gradients[0] - gradients[1]).norm() < 0.05 * gradients[1].norm()
+
+
+COMPILED = [(method, mode, {}) for method, mode in PENALTIES]
+COMPILED += [("mige", "marginal", {"score": score}) for score in ("tikhonov", "stein", "nu")]
+COMPILED += [("pairmmd", "marginal", {"pairs": pairs}) for pairs in ("bernoulli", "clique")]
+COMPILED_IDS = ["-".join([m, mode, *map(str, options.values())]) for m, mode, options in COMPILED]
+
+
+@pytest.mark.parametrize(("method", "mode", "options"), COMPILED, ids=COMPILED_IDS)
+def test_compiled_equals_eager(method, mode, options):
+    """One graph without a break, for value and gradient; ``aot_eager`` traces as the default backend does."""
+    torch._dynamo.reset()
+    z, s, y = make_batch("unbalanced")
+    penalty = make_penalty(method, mode, **options)
+    noise = noise_for(penalty)
+
+    def value(z, s, y):
+        return penalty(z, s, y, noise=noise)
+
+    compiled = torch.compile(value, fullgraph=True, backend="aot_eager")
+    results = []
+    for function in (value, compiled):
+        leaf = z.clone().requires_grad_()
+        out = function(leaf, s, y)
+        results.append((out.detach(), torch.autograd.grad(out, leaf)[0]))
+    for eager, traced in zip(*results):
+        torch.testing.assert_close(traced, eager, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_compiled_by_the_default_backend():
+    torch._dynamo.reset()
+    z, s, y = make_batch("unbalanced", dtype=torch.float32)
+    penalty = make_penalty("mmd", "conditional", dtype=torch.float32)
+    compiled = torch.compile(lambda z: penalty(z, s, y))
+    torch.testing.assert_close(compiled(z), penalty(z, s, y), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(("method", "mode", "options"), VARIANTS, ids=VARIANT_IDS)
+def test_gpu_equals_cpu_without_waiting(method, mode, options):
+    z, s, y = make_batch("unbalanced")
+    penalty = make_penalty(method, mode, **options)
+    noise = noise_for(penalty)
+    expected = penalty(z, s, y, noise=noise)
+    on_gpu = copy.deepcopy(penalty).cuda()
+    arguments = [t.cuda() for t in (z, s, y)]
+    noise = None if noise is None else noise.cuda()
+    on_gpu(*arguments, noise=noise)  # the first call checks the labels
+    waits = options.get("score", "ssge") in ("ssge", "mige") and method == "mige"
+    torch.cuda.set_sync_debug_mode("default" if waits else "error")
+    try:
+        value = on_gpu(*arguments, noise=noise)
+        on_gpu.critic_loss(*arguments)
+        on_gpu.diagnostics(*arguments)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.testing.assert_close(value.cpu(), expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_pickle_and_deep_copy(method, mode):
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty(method, mode)
+    value = penalty(z, s, y)
+    for twin in (pickle.loads(pickle.dumps(penalty)), copy.deepcopy(penalty)):
+        torch.testing.assert_close(twin(z, s, y), value, rtol=0, atol=0)
+    twin = make_penalty(method, mode, seed=1)
+    twin.load_state_dict(penalty.state_dict())
+    torch.testing.assert_close(twin(z, s, y), value, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("pairs", ["bernoulli", "clique"])
+def test_random_pairs_follow_the_seed_and_leave_the_global_generator_alone(pairs):
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty("pairmmd", "marginal", pairs=pairs, **({"size": 2} if pairs == "clique" else {}))
+    state = torch.get_rng_state()
+    values = [
+        penalty(z, s, noise=penalty.draw_noise(torch.Generator().manual_seed(seed))) for seed in (1, 1, 2, 3)
+    ]
+    assert torch.equal(torch.get_rng_state(), state)
+    assert values[0] == values[1]
+    assert len({float(v) for v in values}) > 1
+    torch.manual_seed(3)
+    first = penalty(z, s)
+    torch.manual_seed(3)
+    assert penalty(z, s) == first
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [*BATCHES, "empty cells", "one subject", "one trial", "collapsed", "dead column", "half precision"],
+)
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_no_batch_gives_nan(method, mode, kind):
+    z, s, y = make_batch(kind if kind in BATCHES else "balanced", dtype=torch.float32)
+    if kind == "empty cells":
+        s, y = torch.arange(len(z)) % N_SUBJECTS, torch.arange(len(z)) % N_SUBJECTS % N_CLASSES
+    if kind == "one subject":
+        s = torch.zeros_like(s)
+    if kind == "one trial":
+        z, s, y = z[:1], s[:1], y[:1]
+    if kind == "collapsed":
+        z = torch.zeros_like(z)
+    if kind == "dead column":
+        z[:, 1] = 0
+    if kind == "half precision":
+        z = z.bfloat16()
+    penalty = make_penalty(method, mode, dtype=torch.float32)
+    z.requires_grad_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateBatchWarning)
+        value = penalty(z, s, y)
+        loss = penalty.critic_loss(z.detach(), s, y)
+        numbers = penalty.diagnostics(z, s, y)
+    (gradient,) = torch.autograd.grad(value, z)
+    assert gradient.abs().max() < 100
+    assert torch.isfinite(value)
+    assert torch.isfinite(loss)
+    assert torch.isfinite(gradient).all()
+    assert all(torch.isfinite(number) for number in numbers.values())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("method", METHODS)
+def test_degenerate_batch_is_a_differentiable_zero_and_warns_once(method, mode):
+    z, s, y = make_batch("balanced")
+    s = torch.zeros_like(s)
+    penalty = make_penalty(method, mode)
+    z.requires_grad_()
+    with pytest.warns(DegenerateBatchWarning, match=r"fewer than two subjects.*penalty is zero"):
+        value = penalty(z, s, y)
+    assert float(value.detach()) == 0
+    assert (torch.autograd.grad(value, z)[0] == 0).all()
+    assert float(penalty(z[:0], s[:0], y[:0]).detach()) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        penalty(z, s, y)
+
+
+def test_names_or_objects():
+    """Every option takes a name or an object, and a user's own measure needs no registration."""
+    from braindecode_censor.numerics.lengthscales import MedianScale
+    from braindecode_censor.penalties.measures import MMD, Measure
+    from braindecode_censor.penalties.measures.contrasts import CliquePairs
+
+    z, s, y = make_batch("balanced")
+    objects = bc.make_penalty(MMD(lengthscale=MedianScale()), mode="complementary")(z, s, y)
+    torch.testing.assert_close(objects, bc.make_penalty("mmd", mode="complementary")(z, s, y))
+    score = bc.make_score("nu", reg=1e-2)
+    torch.testing.assert_close(
+        bc.make_penalty("mige", score=score)(z, s), bc.make_penalty("mige", score="nu", reg=1e-2)(z, s)
+    )
+    assert bc.make_penalty("pairmmd", pairs=CliquePairs(3), n_subjects=4).draw_noise() is not None
+
+    class MeanDistance(Measure):
+        """Squared distance of each subject's mean to the batch's."""
+
+        def censor(self, z, batch):
+            rows = (torch.arange(batch.n_subjects)[:, None] == batch.s).to(z.dtype)
+            means = rows @ z / rows.sum(1, keepdim=True)
+            return ((means - z.mean(0)) ** 2).sum(1).mean()
+
+    penalty = bc.make_penalty(MeanDistance, mode="complementary", n_features=N_FEATURES, n_subjects=4)
+    assert torch.isfinite(penalty(z, s, y))
+    MEASURES["mean-distance"] = MeanDistance
+    try:
+        assert bc.make_penalty("mean-distance", n_subjects=4)(z, s) > 0
+    finally:
+        del MEASURES["mean-distance"]
+
+
+def test_censored_loss_is_the_weighted_sum():
+    z, s, y = make_batch("balanced")
+    logits = torch.randn(len(z), N_CLASSES, dtype=z.dtype)
+    task = torch.nn.CrossEntropyLoss()
+    penalty = make_penalty("adv", "conditional")
+    criterion = bc.CensoredLoss(task, penalty, weight=0.3)
+    torch.testing.assert_close(criterion(logits, y, z, s), task(logits, y) + 0.3 * penalty(z, s, y))
+    torch.testing.assert_close(criterion.critic_loss(z, s, y), penalty.critic_loss(z, s, y))
+    assert len(criterion.critic_parameters()) == len(list(penalty.parameters())) > 0
+    plain = bc.CensoredLoss(task, penalty, weight=0)
+    assert plain(logits, y, z, s) == task(logits, y)
+
+
+def test_public_names_exist():
+    for name in bc.__all__:
+        assert getattr(bc, name) is not None
+    assert set(bc.__all__) <= set(dir(bc))

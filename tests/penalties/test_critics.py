@@ -1,0 +1,186 @@
+"""Do the critics learn what they are for?"""
+
+import math
+
+import pytest
+import torch
+from test_closed_form import information, two_subjects
+
+import braindecode_censor as bc
+from braindecode_censor.penalties.batch import Batch
+from braindecode_censor.penalties.critics import VectorAdam
+from braindecode_censor.penalties.measures import BEGAN
+
+
+def train(penalty, draw, steps, lr=2e-3):
+    """Train the critics on fresh batches; return the mean loss of the last fifth."""
+    optimiser = torch.optim.Adam(penalty.critic_parameters(), lr=lr)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    losses = []
+    for step in range(steps):
+        optimiser.zero_grad()
+        loss = penalty.critic_loss(*draw(step))
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        losses.append(float(loss.detach()))
+    return sum(losses[-steps // 5 :]) / len(losses[-steps // 5 :])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("a", [0.5, 1.0, 1.5])
+def test_adversary_finds_the_conditional_entropy(a):
+    """Trained to convergence, its cross-entropy is H(s|z) = ln 2 - I(a) and its penalty the information."""
+    penalty = bc.make_penalty("adv", n_features=4, n_subjects=2, hidden=32, n_layers=2)
+
+    def draw(step):
+        z, s, _ = two_subjects(a, seed=step, n=1024)
+        return z.float(), s
+
+    train(penalty, draw, steps=400)
+    with torch.no_grad():
+        fresh = [penalty.critic_loss(*draw(10_000 + i)) for i in range(20)]
+        bound = [penalty(*draw(20_000 + i)) for i in range(20)]
+    exact, _ = information(a)
+    assert float(torch.stack(fresh).mean()) == pytest.approx(math.log(2) - exact, abs=0.02)
+    assert float(torch.stack(bound).mean()) == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.slow
+def test_conditional_adversary_sees_the_class():
+    """s = y xor (z > 0) is visible from z only together with y: H(s|z, y) = 0 but H(s|z) = ln 2."""
+
+    def draw(step):
+        generator = torch.Generator().manual_seed(step)
+        z = torch.randn(512, 2, generator=generator)
+        y = torch.randint(0, 2, (512,), generator=generator)
+        return z, (y + (z[:, 0] > 0)) % 2, y
+
+    sizes = {"n_features": 2, "n_subjects": 2, "n_classes": 2, "hidden": 32, "n_layers": 2}
+    conditional = train(bc.make_penalty("adv", mode="conditional", **sizes), draw, 300, lr=5e-3)
+    marginal = train(bc.make_penalty("adv", mode="marginal", **sizes), draw, 300, lr=5e-3)
+    assert conditional < 0.1
+    assert marginal > 0.65
+
+
+def test_complementary_trains_two_adversaries_each_on_its_own_loss():
+    """Half 1 holds nothing and half 2 everything; each adversary finds just that."""
+    penalty = bc.make_penalty("adv", mode="complementary", n_features=8, n_subjects=4, hidden=32)
+
+    def draw(step):
+        generator = torch.Generator().manual_seed(step)
+        s = torch.randint(0, 4, (256,), generator=generator)
+        z = torch.randn(256, 8, generator=generator)
+        z[:, 4:] += 5 * torch.nn.functional.one_hot(s, 4)
+        return z, s
+
+    assert all(len(p) == 2 for p in penalty.critic_parameters())
+    one = penalty.measures[0].critic_loss(torch.stack(draw(0)[0].chunk(2, 1)), penalty.make_batch(*draw(0)))[
+        0
+    ]
+    for gradient in torch.autograd.grad(one, penalty.critic_parameters()):
+        assert (gradient[0] != 0).any() and (gradient[1] == 0).all()
+    train(penalty, draw, steps=150)
+    numbers = penalty.diagnostics(*draw(9999))
+    assert numbers["subject_accuracy"] < 0.4
+    assert numbers["subject_accuracy_reveal"] > 0.95
+
+
+def test_continuous_adversary_finds_the_gaussian_information():
+    """s and z jointly normal with correlation r: I = -log(1 - r^2) / 2."""
+    penalty = bc.make_penalty("adv", n_features=1, nuisance="continuous", hidden=32, n_layers=2)
+    r = 0.8
+
+    def draw(step):
+        z, noise = torch.randn(2, 512, 1, generator=torch.Generator().manual_seed(step))
+        return z, 30 + 12 * (r * z + math.sqrt(1 - r**2) * noise)
+
+    train(penalty, draw, steps=300, lr=5e-3)
+    with torch.no_grad():
+        bound = torch.stack([penalty(*draw(10_000 + i)) for i in range(20)]).mean()
+    assert float(bound) == pytest.approx(-0.5 * math.log(1 - r**2), abs=0.04)
+
+
+def began_divergence(shift, steps=600, **options):
+    penalty = bc.make_penalty("began", n_features=4, n_subjects=2, hidden=32, **options)
+
+    def draw(step):
+        generator = torch.Generator().manual_seed(step)
+        s = torch.arange(256) % 2
+        return torch.randn(256, 4, generator=generator) + shift * (2 * s[:, None] - 1), s
+
+    train(penalty, draw, steps)
+    with torch.no_grad():
+        found = [penalty.diagnostics(*draw(10_000 + i))["divergence"] for i in range(20)]
+    return float(torch.stack(found).mean()), penalty.measures[0].k
+
+
+@pytest.mark.slow
+def test_began_separates_shifted_subjects_and_not_identical_ones():
+    shifted, k = began_divergence(1.5)
+    identical, _ = began_divergence(0.0)
+    assert shifted > 0.1
+    assert abs(identical) < 0.03
+    assert ((k > 0) & (k <= 1)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gamma", [0.5, 1.0])
+def test_began_with_a_diversity_of_one_or_less_does_not_discriminate(gamma):
+    """The subject is part of the batch: its error never falls below a fraction of the batch's."""
+    divergence, k = began_divergence(1.5, steps=200, gamma=gamma)
+    assert k.max() < 0.05
+    assert abs(divergence) < 0.02
+
+
+def test_began_control_stays_in_the_unit_interval():
+    z, s = torch.randn(64, 4), torch.arange(64) % 4
+    for gamma, limit in ((50.0, 1.0), (1e-6, 0.0)):
+        measure = BEGAN(4, 4, gamma=gamma, beta=0.5)
+        for _ in range(20):
+            measure.critic_loss(z, Batch(s, n_subjects=4))
+            assert ((measure.k >= 0) & (measure.k <= 1)).all()
+        assert (measure.k == limit).all()
+
+
+def test_printed_began_is_degenerate():
+    """On balanced batches L_p(z|s) *is* L_p(z), for any discriminator and however different the subjects."""
+    s = torch.arange(64) % 4
+    z = torch.randn(64, 6) + 3 * s[:, None]
+    printed = BEGAN(6, 4, printed=True)
+    batch = Batch(s, n_subjects=4)
+    error = (z - printed.critic(z)).abs().mean().detach()
+    torch.testing.assert_close(printed.censor(z, batch), error)
+    torch.testing.assert_close(
+        printed.diagnostics(z, batch)["divergence"], torch.zeros(()), atol=1e-5, rtol=0
+    )
+    # so the control can only fall, and the discriminator only reconstructs
+    printed.k.fill_(0.5)
+    before = float(printed.k)
+    loss = printed.critic_loss(z, batch)
+    assert float(printed.k) < before
+    torch.testing.assert_close(loss, (1 - before) * error)
+    # and the encoder wins by shrinking z, which standardisation prevents
+    small = printed.censor(1e-3 * z, batch) / printed.censor(z, batch)
+    conditioned = BEGAN(6, 4)
+    same = conditioned.censor(1e-3 * z, batch) / conditioned.censor(z, batch)
+    assert small < 0.1
+    assert float(same) == pytest.approx(1, abs=1e-2)
+
+
+def test_printed_complementary_began_uses_the_control():
+    s = torch.arange(64) % 4
+    z = torch.randn(64, 6)
+    printed, batch = BEGAN(6, 4, printed=True), Batch(s, n_subjects=4)
+    printed.k.fill_(0.25)
+    error = (z - printed.critic(z)).abs().mean().detach()
+    torch.testing.assert_close(printed.reveal(z, batch), 0.75 * error)
+
+
+def test_adam_counts_in_single_precision_whatever_the_default():
+    torch.set_default_dtype(torch.float64)
+    try:
+        optimizer = VectorAdam([torch.nn.Parameter(torch.ones(3))], 1e-3)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert optimizer.count.dtype == torch.float32  # the only one that a GPU's kernel can read

@@ -1,0 +1,129 @@
+"""Do penalties behave as functions of distributions?"""
+
+import pytest
+import torch
+from cases import IDS, N_FEATURES, N_SUBJECTS, PENALTIES, make_batch, make_penalty
+
+NO_CRITIC = [(method, mode) for method, mode in PENALTIES if method in ("mige", "mmd", "pairmmd")]
+NO_CRITIC_IDS = [f"{method}-{mode}" for method, mode in NO_CRITIC]
+CLOSE = {"rtol": 1e-8, "atol": 1e-8}
+
+
+@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
+def test_order_of_trials_does_not_matter(method, mode):
+    z, s, y = make_batch("unbalanced")
+    penalty = make_penalty(method, mode)
+    order = torch.randperm(len(z))
+    torch.testing.assert_close(penalty(z[order], s[order], y[order]), penalty(z, s, y), **CLOSE)
+
+
+@pytest.mark.parametrize(("method", "mode"), NO_CRITIC, ids=NO_CRITIC_IDS)
+def test_names_of_subjects_and_classes_do_not_matter(method, mode):
+    z, s, y = make_batch("unbalanced")
+    penalty = make_penalty(method, mode)
+    renamed = penalty(z, torch.randperm(N_SUBJECTS)[s], torch.tensor([2, 0, 1])[y])
+    torch.testing.assert_close(renamed, penalty(z, s, y), **CLOSE)
+
+
+@pytest.mark.parametrize(("method", "mode"), NO_CRITIC, ids=NO_CRITIC_IDS)
+def test_rotation_shift_and_scale(method, mode):
+    """Kernel penalties with the median scale see distances only; MIGE's gradient scales inversely."""
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty(method, mode)
+    half = N_FEATURES // 2 if mode == "complementary" else N_FEATURES
+    blocks = [torch.linalg.qr(torch.randn(half, half, dtype=z.dtype)).Q for _ in range(N_FEATURES // half)]
+    rotation = torch.block_diag(*blocks)
+
+    def gradient(code):
+        leaf = code.clone().requires_grad_()
+        return torch.autograd.grad(penalty(leaf, s, y), leaf)[0]
+
+    torch.testing.assert_close(
+        gradient(3 * z @ rotation + 1) * 3, gradient(z) @ rotation, rtol=1e-6, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize(("method", "mode"), NO_CRITIC, ids=NO_CRITIC_IDS)
+def test_sizes_may_be_omitted(method, mode):
+    import braindecode_censor as bc
+
+    z, s, y = make_batch("unbalanced")
+    counted = bc.make_penalty(method, mode=mode)(z, s, y)
+    torch.testing.assert_close(counted, make_penalty(method, mode)(z, s, y), **CLOSE)
+
+
+@pytest.mark.parametrize("method", ["mmd", "pairmmd"])
+def test_unused_labels_do_not_matter(method):
+    """Shapes follow the declared sizes; values follow the subjects that are there."""
+    import braindecode_censor as bc
+
+    z, s, y = make_batch("unbalanced")
+    for mode in ("marginal", "conditional"):
+        wide = bc.make_penalty(method, mode=mode, n_subjects=40, n_classes=9)(z, s, y)
+        torch.testing.assert_close(wide, make_penalty(method, mode)(z, s, y), **CLOSE)
+
+
+@pytest.mark.parametrize("mode", ["marginal", "complementary"])
+@pytest.mark.parametrize("method", ["adv", "mige", "mmd", "pairmmd", "began"])
+def test_only_the_conditional_mode_looks_at_y(method, mode):
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty(method, mode)
+    torch.testing.assert_close(penalty(z, s), penalty(z, s, y))
+
+
+def test_complementary_reveals_what_marginal_censors():
+    """With equal halves, what is taken from one is given to the other, for measures that only change sign."""
+    z, s, y = make_batch("balanced")
+    half = z[:, : N_FEATURES // 2]
+    for method in ("mige", "mmd", "pairmmd"):
+        leaf = torch.cat([half, half], 1).requires_grad_()
+        (gradient,) = torch.autograd.grad(make_penalty(method, "complementary")(leaf, s, y), leaf)
+        censored, revealing = gradient.chunk(2, 1)
+        torch.testing.assert_close(censored, -revealing)
+        assert censored.abs().max() > 0
+
+
+def test_perfectly_separated_halves_have_known_values():
+    """z1 independent of s and z2 = s: -H(s) for a perfect adversary, and at most zero for MMD."""
+    import braindecode_censor as bc
+
+    s = torch.arange(60) % 3
+    z = torch.cat([torch.randn(60, 3), 50.0 * torch.nn.functional.one_hot(s, 3)], 1).double()
+    penalty = bc.make_penalty("adv", mode="complementary", n_features=6, n_subjects=3).double()
+    measure, codes = penalty.measures[0], torch.stack(z.chunk(2, 1))
+    optimiser = torch.optim.Adam(measure.parameters(), lr=1e-2)
+    for _ in range(100):
+        optimiser.zero_grad()
+        measure.critic_loss(codes, _batch(s, 3))[1].backward()
+        optimiser.step()
+    revealed = measure.reveal(codes, _batch(s, 3))[1]
+    assert float(revealed) == pytest.approx(-torch.log(torch.tensor(3.0)).item(), abs=1e-3)
+    assert float(bc.make_penalty("mmd", mode="complementary", n_subjects=3)(z, s)) < -0.2
+
+
+def _batch(s, n_subjects):
+    from braindecode_censor.penalties.batch import Batch
+
+    return Batch(s, n_subjects=n_subjects)
+
+
+@pytest.mark.parametrize("nuisance_dim", [1, 2])
+@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
+@pytest.mark.parametrize("method", ["adv", "mige", "mmd"])
+def test_continuous_nuisance_ignores_its_unit(method, mode, nuisance_dim):
+    """Age in years or months: the same penalty."""
+    z, _, y = make_batch("balanced")
+    s = z[:, :nuisance_dim] + torch.randn(len(z), nuisance_dim, dtype=z.dtype)
+    s = s[:, 0] if nuisance_dim == 1 else s
+    import braindecode_censor as bc
+
+    penalty = bc.make_penalty(
+        method,
+        mode=mode,
+        n_features=N_FEATURES,
+        n_classes=3,
+        nuisance="continuous",
+        **({"n_values": nuisance_dim} if method == "adv" else {}),
+    ).double()
+    torch.testing.assert_close(penalty(z, 12 * s + 7, y), penalty(z, s, y), **CLOSE)
+    assert torch.isfinite(penalty.critic_loss(z, s, y))

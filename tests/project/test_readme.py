@@ -1,0 +1,149 @@
+"""Does what the README tells people to type run, and is the way to a censored classifier short?"""
+
+import re
+from pathlib import Path
+
+import moabb
+import numpy as np
+import pytest
+import sklearn
+from moabb.datasets.utils import _init_dataset
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
+
+import braindecode_censor as bc
+from braindecode_censor.datasets import DATASETS, PARADIGMS, SimulatedSubjects
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def snippet(word):
+    """The one Python snippet that holds a word."""
+    (found,) = [text for text in PYTHON if word in text]
+    return found
+
+
+def run(text):
+    names = {}
+    exec(compile(text, "README.md", "exec"), names)
+    return names
+
+
+@pytest.fixture
+def arrays(tmp_path, monkeypatch):
+    """Somebody's own arrays, saved where they work."""
+    X, y, subjects = SimulatedSubjects(4, 40, n_channels=8, preset="easy", seed=6).arrays()
+    for name, array in {"X": X.astype("float32"), "y": y, "subjects": subjects}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    monkeypatch.chdir(tmp_path)
+    return X.astype("float32"), y
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Simulated subjects are fewer by default, and MOABB forgets ours after the test."""
+    monkeypatch.setattr(SimulatedSubjects.__init__, "__defaults__", (4, 40))
+    yield
+    for module, classes in ((moabb.datasets, DATASETS), (moabb.paradigms, PARADIGMS)):
+        for cls in classes.values():
+            if hasattr(module, cls.__name__):
+                delattr(module, cls.__name__)
+    _init_dataset()
+
+
+def test_there_are_no_other_snippets():
+    assert len(PYTHON) == 4
+
+
+def test_a_braindecode_user_needs_less_than_ten_lines(arrays):
+    text = snippet("EEGClassifier(")
+    assert len([line for line in text.splitlines() if line.strip()]) < 10
+    X, y = arrays
+    clf = run(text)["clf"]
+    assert clf.predict_proba(X).shape == (160, 2)
+    assert np.mean(clf.predict(X) == y) > 0.6
+    assert all(np.isfinite(clf.history[:, "subject_penalty"]))
+
+
+def test_a_moabb_user(small, tmp_path, monkeypatch):
+    (pipeline,) = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    assert "max_epochs: 100" in pipeline
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "mmd.yml").write_text(pipeline.replace("max_epochs: 100", "max_epochs: 2"))
+    monkeypatch.chdir(tmp_path)
+    results = run(snippet("moabb.benchmark("))["results"]
+    assert sorted(results["subject"].astype(int)) == [1, 2, 3, 4]
+    assert np.isfinite(results[["score", "score_valid"]].to_numpy(dtype=float)).all()
+
+
+def test_somebody_who_takes_the_pipelines_as_they_are(small, tmp_path, monkeypatch):
+    folder = ROOT / "moabb_pipelines"
+    (text,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), flags=re.DOTALL)
+    pipeline = (folder / "ERP" / "mmd_marginal.yml").read_text()
+    (tmp_path / "moabb_pipelines" / "ERP").mkdir(parents=True)
+    short = re.sub(r"max_epochs: \d+", "max_epochs: 2", pipeline)
+    (tmp_path / "moabb_pipelines" / "ERP" / "mmd_marginal.yml").write_text(short)
+    monkeypatch.chdir(tmp_path)
+    results = run(text.replace("moabb.benchmark(", "results = moabb.benchmark("))["results"]
+    assert sorted(results["subject"].astype(int)) == [1, 2, 3, 4]
+
+
+def test_the_search_by_hand():
+    page = (ROOT / "docs" / "front.md").read_text()
+    (text,) = [
+        text for text in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "GridSearchCV" in text
+    ]
+    X, y, subjects = SimulatedSubjects(4, 24, n_channels=4, sfreq=64.0).arrays()
+    clf = bc.CensoredEEGClassifier(max_epochs=1, valid_subject=None)
+    names = {"sklearn": sklearn, "GridSearchCV": GridSearchCV, "LeaveOneGroupOut": LeaveOneGroupOut}
+    names |= {"clf": clf, "X": X, "y": y, "subjects": subjects}
+    with sklearn.config_context():
+        exec(compile(text, "front.md", "exec"), names)
+    assert names["search"].best_params_["weight"] in (0.1, 1.0)
+    assert names["search"].n_splits_ == 4
+
+
+def test_a_reader_of_the_paper(small, tmp_path, monkeypatch, capsys):
+    text, grid = snippet("AutoTransfer("), '[{"method": "mmd", "weight": 0.3}], training={"max_epochs": 2}'
+    assert '"quick", seeds=3, jobs=2' in text
+    monkeypatch.chdir(tmp_path)
+    result = run(text.replace('"quick", seeds=3, jobs=2', grid))["result"]
+    assert result.selected == "mmd-marginal-0.3"
+    assert result.selected in capsys.readouterr().out
+    assert result.report.is_file()
+
+
+def test_a_loop_of_ones_own():
+    names = run(snippet("CensoredLoss("))
+    assert all(p.grad is not None for p in names["penalty"].critic_parameters())
+
+
+def test_links_and_names_exist():
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
+        assert (ROOT / link).exists(), link
+    for name in re.findall(r"`((?:benchmarks|paper_figures|docs|examples)/[\w/.]*\.\w+)`", README):
+        assert (ROOT / name).is_file(), name
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"\bmake (\w+)", README):
+        if target in {"demo", "test", "docs", "figures"}:
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    assert set(re.findall(r"^\| `(\w+)` \| [^|]+ \| (?:yes|no) ", README, re.MULTILINE)) == set(
+        bc.measures.MEASURES
+    )
+
+
+def test_results_are_those_of_the_documentation():
+    # whoever makes a table anew in docs/ has to think of the README
+    pages = {"front_simulated": "front", "run_simulated": "autotransfer", "run_real": "real_recordings"}
+    lines = README.split("results table: begin")[1].split("results table: end")[0].splitlines()
+    _, *rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    page = ""
+    for *cells, script in rows:
+        if named := re.search(r"/(\w+)\.py", script):
+            page = (ROOT / "docs" / f"{pages[named[1]]}.md").read_text().replace("−", "-")
+        numbers = re.findall(r"[-+]?\d\.\d{3}", " ".join(cells[2:]).replace("−", "-"))
+        assert numbers, cells
+        for number in numbers:
+            assert number in page, (script, number)

@@ -1,0 +1,164 @@
+"""Does every bad input give a clear error or a defined result?"""
+
+import numpy as np
+import pytest
+from rhythms import simulate
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+
+from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor.training.leakage import leakage
+from braindecode_censor.trials.dataset import read_signals
+
+
+def _bad(data, **changes):
+    x, y, subjects = data
+    return {"X": x, "y": y, "subjects": subjects, **changes}
+
+
+def _spoil(x, value):
+    x = x.copy()
+    x[7, 2, 5] = value
+    return x
+
+
+CASES = {
+    "no subjects": (lambda d: {"subjects": None}, "subjects=None: whose trial.*CrossSubjectEvaluation"),
+    "nan": (
+        lambda d: {"X": _spoil(d[0], np.nan)},
+        "NaN or infinite values in 1 of 160.*trial 7",
+    ),
+    "inf": (lambda d: {"X": _spoil(d[0], -np.inf)}, "NaN or infinite values"),
+    "one subject": (lambda d: {"subjects": np.ones(160, int)}, "subjects: 0 left to train on"),
+    "two subjects": (lambda d: {"subjects": d[2] % 2}, "1 left to train on beside.*censoring needs 2"),
+    "one class": (lambda d: {"y": np.zeros(160, int)}, r"y holds one class, \[0\]"),
+    "class of one": (
+        lambda d: {"y": np.where((d[2] == 1) & (d[1] == 1), 2, d[1])},
+        r"class \[2\] occurs only in",
+    ),
+    "short subjects": (
+        lambda d: {"subjects": d[2][:-1]},
+        r"subjects has shape \(159,\) and X has 160",
+    ),
+    "short y": (lambda d: {"y": d[1][:-1]}, r"y has shape \(159,\) and X has 160 trials"),
+    "no y": (lambda d: {"y": None}, "y=None: pass one class per trial"),
+    "missing label": (
+        lambda d: {"subjects": np.where(d[2] == 2, np.nan, d[2])},
+        "subjects has missing values",
+    ),
+    "nobody's trial": (
+        lambda d: {"subjects": np.where(d[2] == 2, None, d[2].astype(object))},
+        "subjects has missing values, first in trial 3[02]",
+    ),
+    "names and numbers": (
+        lambda d: {"subjects": np.where(d[2] == 2, "two", d[2].astype(object))},
+        "subjects mixes int and str: give all labels one type",
+    ),
+    "two dimensions": (lambda d: {"X": d[0][:, 0]}, r"X has shape \(160, 96\): expected.*X\[:, None, :\]"),
+    "no trials": (lambda d: {"X": d[0][:0]}, r"X has shape \(0, 4, 96\)"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_data(data, quick, case):
+    change, message = CASES[case]
+    with pytest.raises(ValueError, match=message):
+        CensoredEEGClassifier(**quick).fit(**_bad(data, **change(data)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"module": "EEGnet"}, "module='EEGnet' is unknown.*Did you mean 'EEGNet'"),
+        ({"penalty": "mnd"}, "Did you mean 'mmd'"),
+        ({"censoring": "marginall"}, "Did you mean 'marginal'"),
+        ({"weight": -1.0}, "weight=-1.0 must be a positive number"),
+        ({"sampling": "random"}, "sampling='random' is unknown"),
+        ({"penalty": None, "censoring": "cond"}, "censoring='cond' is unknown"),
+        ({"patience": 0}, "patience=0 must be"),
+        ({"valid_subject": 17}, "valid_subject=17 has no trials"),
+        ({"roster": [1, 2]}, r"roster=\[1, 2\] lacks the subjects"),
+        ({"batch_norm_momentum": 1.5}, "batch_norm_momentum=1.5 must be in"),
+        ({"batch_size": 1}, "batch_size=1 must be an integer of at least 2"),
+        ({"layer": "head"}, "layer='head' is not in FastEEGNet"),
+        ({"train_split": print}, "train_split is not used here"),
+        ({"lr": 1e30, "penalty": None}, "validation loss was never finite"),
+    ],
+    ids=str,
+)
+def test_bad_options(data, quick, options, message):
+    with pytest.raises(ValueError, match=message):
+        CensoredEEGClassifier(**{**quick, **options}).fit(*data)
+
+
+def test_subjects_are_needed_even_without_a_penalty(data, quick):
+    """They choose the validation subject and the batches; plain training in silence is never an answer."""
+    with pytest.raises(ValueError, match="subjects=None"):
+        CensoredEEGClassifier(penalty=None, **quick).fit(data[0], data[1])
+    with pytest.raises(ValueError, match="subjects=None"):
+        cross_val_score(CensoredEEGClassifier(**quick), data[0], data[1], error_score="raise")
+
+
+def test_prediction_rejects_what_the_fit_did_not_see(data, quick):
+    clf = CensoredEEGClassifier(**quick).fit(*data)
+    with pytest.raises(ValueError, match=r"X has \(2, 96\) channels and samples.*fit had \(4, 96\)"):
+        clf.predict(data[0][:, :2])
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        clf.predict_proba(_spoil(data[0], np.nan))
+
+
+def test_labels_that_can_be_ordered_are_taken(data, quick):
+    x, y, subjects = data
+    names = np.array(["a", np.str_("b")], dtype=object)[y]
+    assert CensoredEEGClassifier(**quick).fit(x, names, subjects).classes_.tolist() == ["a", "b"]
+
+
+def test_before_fit(data):
+    with pytest.raises(NotFittedError):
+        CensoredEEGClassifier().predict(data[0])
+
+
+def test_half_precision_with_an_offset(data, quick):
+    x = (5 * data[0] + 1000).astype("float16")  # in steps of a half
+    signals = CensoredEEGClassifier()._to_tensor(read_signals(x)[0])
+    assert signals.std() > 0.9
+    assert len(CensoredEEGClassifier(**quick).fit(x, *data[1:]).predict(x)) == 160
+
+
+def test_constant_channels_are_zeros(data, quick):
+    x, y, subjects = data
+    flat, zero = x.copy(), x.copy()
+    flat[:, 1] = 123.4
+    zero[:, 1] = 0.0
+    one, two = (CensoredEEGClassifier(**quick).fit(data, y, subjects) for data in (flat, zero))
+    assert np.isfinite(one.predict_proba(flat)).all()
+    assert np.array_equal(one.predict_proba(flat), two.predict_proba(zero))
+
+
+@pytest.mark.parametrize("sampling", ["balanced", "shuffle"])
+def test_a_batch_larger_than_the_data_is_one_batch_of_all(data, quick, sampling):
+    """Braindecode would drop the only batch and train nothing."""
+    clf = CensoredEEGClassifier(**{**quick, "batch_size": 10_000}, sampling=sampling).fit(*data)
+    assert clf.history[-1, "train_batch_count"] == 1
+    assert clf.history[-1, "batches", 0, "train_batch_size"] == 128
+
+
+@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
+def test_subjects_with_few_trials_or_without_a_class(quick, mode):
+    x, y, subjects = simulate()
+    keep = (subjects != 2) | (np.arange(len(y)) % 32 < 2)  # subject 2 has two trials, one per class
+    keep &= (subjects != 3) | (y == 0)  # subject 3 has one class only
+    clf = CensoredEEGClassifier(penalty="mmd", censoring=mode, **quick).fit(x[keep], y[keep], subjects[keep])
+    assert np.isfinite(clf.predict_proba(x)).all()
+
+
+def test_leakage_errors():
+    z, s = np.zeros((4, 2)), [0, 0, 1, 1]
+    with pytest.raises(ValueError, match="z has shape"):
+        leakage(z[0], s, s)
+    with pytest.raises(ValueError, match=r"subjects has shape \(3,\) and z has 4 trials"):
+        leakage(z, s, s[:3])
+    with pytest.raises(ValueError, match="needs at least two"):
+        leakage(z, s, [1, 1, 1, 1])
+    with pytest.raises(ValueError, match="no class has two subjects with two trials"):
+        leakage(z, [0, 1, 0, 1], s)

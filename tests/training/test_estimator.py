@@ -1,0 +1,270 @@
+"""Does the estimator follow scikit-learn's rules and the paper's protocol, for any shape of data?"""
+
+import pickle
+
+import mne
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from braindecode.datasets import create_from_X_y
+from rhythms import IDS, METHODS_AND_MODES, simulate
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_validate
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from braindecode_censor import Censor, CensoredEEGClassifier
+from braindecode_censor.trials.dataset import zscore
+
+
+def _fit(data, quick, **options):
+    x, y, subjects = data
+    return CensoredEEGClassifier(**{**quick, **options}).fit(x, y, subjects=subjects)
+
+
+# --- scikit-learn ---------------------------------------------------------------------------------------
+
+
+def test_clone_of_a_fitted_estimator_is_unfitted_and_knows_no_data(data, quick):
+    clf = _fit(data, quick, weight=3.0, roster=[1, 2, 3, 4, 5])
+    copy = clone(clf)
+    assert not hasattr(copy, "module_")
+    assert copy.get_params(deep=False).keys() == CensoredEEGClassifier(**quick).get_params(deep=False).keys()
+    assert (copy.weight, copy.roster, copy.max_epochs) == (3.0, [1, 2, 3, 4, 5], 3)
+    # Braindecode writes n_chans into the parameters; a clone or a second fit would then reject other data.
+    narrow = data[0][:, :2], data[1], data[2]
+    assert _fit(narrow, copy.get_params(deep=False)).predict(narrow[0]).shape == (160,)
+    assert clf.fit(*narrow).features(narrow[0]).shape[0] == 160
+
+
+def test_set_params_takes_effect_at_the_next_fit(data, quick):
+    x, y, subjects = data
+    clf = CensoredEEGClassifier(penalty="mmd", weight=1.0, **quick).fit(x, y, subjects)
+    clf.set_params(penalty="adv", weight=0.5, censoring="conditional").fit(x, y, subjects)
+    censor = dict(clf.callbacks_)["censor"]
+    assert (censor.penalty, censor.weight, censor.mode) == ("adv", 0.5, "conditional")
+    assert "subject_accuracy" in clf.history[-1]
+    clf.set_params(penalty=None).fit(x, y, subjects)
+    assert not any(isinstance(callback, Censor) for _, callback in clf.callbacks_)
+
+
+def test_grid_search_with_subject_grouped_splits(data, quick):
+    x, y, subjects = data
+    grid = {"weight": [0.1, 10.0], "penalty": ["mmd", "adv"]}
+    clf = CensoredEEGClassifier(**{**quick, "max_epochs": 1})
+    search = GridSearchCV(clf, grid, cv=LeaveOneGroupOut(), scoring="balanced_accuracy", error_score="raise")
+    search.fit(x, y, groups=subjects, subjects=subjects)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert len(search.cv_results_["params"]) == 4
+    assert search.best_estimator_.weight in grid["weight"]
+
+
+def test_grid_search_with_metadata_routing(data, quick):
+    """As inside MOABB: one `subjects` feeds the folds and the estimator."""
+    x, y, subjects = data
+    clf = CensoredEEGClassifier(**{**quick, "max_epochs": 1})
+    with config_context(enable_metadata_routing=True):
+        cv = LeaveOneGroupOut().set_split_request(groups="subjects")
+        search = GridSearchCV(clf, {"weight": [0.1, 1.0]}, cv=cv, error_score="raise")
+        search.fit(x, y, subjects=subjects)
+    assert search.n_splits_ == 5
+
+
+def test_pipeline(data, quick):
+    x, y, subjects = data
+    steps = [("scale", FunctionTransformer(lambda x: 1e6 * x)), ("net", CensoredEEGClassifier(**quick))]
+    pipeline = Pipeline(steps).fit(1e-6 * x, y, net__subjects=subjects)
+    with config_context(enable_metadata_routing=True):
+        routed = Pipeline(clone(pipeline).steps).fit(1e-6 * x, y, subjects=subjects)
+    assert np.array_equal(pipeline.predict(x), routed.predict(x))
+    assert pipeline[-1].transform(x).shape == pipeline[-1].features(x).shape
+
+
+NAMES = [
+    [1, 2, 3, 4, 5],
+    [3, 11, 12, 40, 7],
+    ["anna", "bert", "cleo", "dora", "emil"],
+    ["S8", "S9", "S10", "S11", "S12"],
+]
+
+
+@pytest.mark.parametrize("names", NAMES, ids=str)
+def test_each_subject_validates_once_in_a_leave_one_subject_out_run(data, quick, names):
+    x, y, subjects = data
+    subjects = np.asarray(names)[subjects - 1]
+    clf = CensoredEEGClassifier(roster=None if names[0] in (1, "S8") else names, **{**quick, "max_epochs": 1})
+    result = cross_validate(
+        clf,
+        x,
+        y,
+        groups=subjects,
+        params={"subjects": subjects},
+        cv=LeaveOneGroupOut(),
+        return_estimator=True,
+        return_indices=True,
+        error_score="raise",
+    )
+    validated = [estimator.valid_subject_ for estimator in result["estimator"]]
+    assert sorted(validated) == sorted(names)
+    for estimator, test in zip(result["estimator"], result["indices"]["test"]):
+        assert estimator.valid_subject_ not in subjects[test]
+
+
+# --- the protocol ---------------------------------------------------------------------------------------
+
+
+def test_defaults_are_the_papers(data):
+    clf = CensoredEEGClassifier()
+    assert (clf.max_epochs, clf.lr, clf.optimizer, clf.patience) == (500, 1e-3, torch.optim.AdamW, None)
+    clf.set_params(max_epochs=1).fit(*data)
+    assert type(clf.module_.final_layer[-1]).__name__.endswith("LinearWithConstraint")
+    assert clf.features(data[0]).shape == (160, 16 * (96 // 32))
+    old = CensoredEEGClassifier(module="EEGNetv4", max_epochs=1).fit(*data)
+    assert np.array_equal(old.predict_proba(data[0]), clf.predict_proba(data[0]))
+
+
+def test_the_weights_of_the_epoch_of_minimum_validation_loss_are_kept(data, quick):
+    x, y, subjects = data
+    clf = _fit(data, quick, max_epochs=12, lr=0.05, penalty=None)
+    losses = clf.history[:, "valid_loss"]
+    assert clf.best_epoch_ == np.argmin(losses) + 1 < 12, "the last epoch is the best: this shows nothing"
+    valid = subjects == clf.valid_subject_
+    proba = clf.predict_proba(x[valid])
+    weight = clf.class_weight_.numpy()[y[valid]]
+    loss = -(weight * np.log(proba[np.arange(valid.sum()), y[valid]])).sum() / weight.sum()
+    assert loss == pytest.approx(min(losses), rel=1e-5)
+    recalls = [(clf.predict(x[valid])[y[valid] == k] == k).mean() for k in (0, 1)]
+    assert clf.valid_score_ == pytest.approx(np.mean(recalls))
+
+
+def test_patience_stops_early(data, quick):
+    clf = _fit(data, quick, max_epochs=60, lr=0.05, patience=3, penalty=None)
+    assert len(clf.history) == clf.best_epoch_ + 3 < 60
+
+
+def test_class_weights_come_from_the_training_part_alone(quick):
+    x, y, subjects = simulate(n_classes=4)
+    y = np.minimum(y, 1)  # three of four trials are class 1
+    y[subjects == 1] = 0  # the validation subject has other proportions
+    clf = CensoredEEGClassifier(sampling="shuffle", **quick).fit(x, y, subjects)
+    assert clf.valid_subject_ == 1
+    np.testing.assert_allclose(clf.class_weight_, [0.75, 0.25])
+    np.testing.assert_allclose(clf.train_weight_, [0.75, 0.25])
+    # Batches with as many trials of each class need no weights, or the rare class would count twice.
+    clf = CensoredEEGClassifier(censoring="conditional", **quick).fit(x, y, subjects)
+    np.testing.assert_allclose(clf.class_weight_, [0.75, 0.25])
+    np.testing.assert_allclose(clf.train_weight_, [0.5, 0.5])
+    assert CensoredEEGClassifier(class_weighted=False, **quick).fit(x, y, subjects).class_weight_ is None
+
+
+def test_the_validation_subject_is_never_trained_on(data, quick):
+    """Its trials may choose the epoch, nothing else: with one epoch they choose nothing."""
+    x, y, subjects = data
+    spoilt = x.copy()
+    spoilt[subjects == 1] = np.random.default_rng(1).normal(size=spoilt[subjects == 1].shape)
+    one, two = (_fit((data, y, subjects), quick, max_epochs=1) for data in (x, spoilt))
+    for name, tensor in one.module_.state_dict().items():
+        assert torch.equal(tensor, two.module_.state_dict()[name])
+
+
+def test_zscore_of_each_channel_of_each_trial():
+    x = np.random.default_rng(0).normal(3, 7, size=(5, 4, 50)) * np.array([1e-6, 1, 1e6, 1e200])[:, None]
+    x[2, 1] = 3.3
+    z = zscore(x)
+    np.testing.assert_allclose(np.delete(z, 2, 0).mean(axis=-1), 0, atol=1e-12)
+    np.testing.assert_allclose(np.delete(z, 2, 0).std(axis=-1), 1)
+    assert (z[2, 1] == 0).all()
+    assert (zscore(np.full((1, 1, 64), 0.1, dtype="float32")) == 0).all()
+
+
+def test_batch_norm_momentum(data, quick):
+    assert _fit(data, quick).module_.bnorm_1.momentum == 0.1
+    assert _fit(data, quick, batch_norm_momentum=None).module_.bnorm_1.momentum == 0.01
+    assert _fit(data, quick, module__batch_norm_momentum=0.3).module_.bnorm_1.momentum == 0.3
+    other = {name: value for name, value in quick.items() if "module__" not in name}
+    clf = _fit((np.tile(data[0], 3), *data[1:]), other, module="ShallowFBCSPNet", batch_norm_momentum=0.2)
+    assert clf.module_.bnorm.momentum == 0.2
+
+
+# --- shapes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("method", "mode"), METHODS_AND_MODES, ids=IDS)
+def test_the_size_of_asl_33_classes_with_3_trials_each(method, mode):
+    x, y, subjects = simulate(n_subjects=4, n_trials=99, n_classes=33, n_chans=1, n_times=64)
+    clf = CensoredEEGClassifier(penalty=method, censoring=mode, weight=1.0, max_epochs=2, module__F1=4)
+    clf.fit(x, y, subjects)
+    proba = clf.predict_proba(x)
+    assert proba.shape == (396, 33)
+    np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-5)
+    assert np.isfinite(proba).all()
+    assert all(torch.isfinite(tensor).all() for tensor in clf.module_.state_dict().values())
+    assert all(np.isfinite(clf.history[:, "subject_penalty"]))
+    assert set(clf.predict(x)) <= set(range(33))
+
+
+@pytest.mark.parametrize("labels", [[5, 9], ["left", "right"], [-1, 1]], ids=str)
+def test_labels_of_any_kind(data, quick, labels):
+    x, y, subjects = data
+    clf = _fit((x, np.asarray(labels)[y], subjects), quick)
+    reference = _fit(data, quick)
+    assert clf.classes_.tolist() == labels
+    assert np.array_equal(clf.predict(x), np.asarray(labels)[reference.predict(x)])
+    assert clf.score(x, np.asarray(labels)[y]) == reference.score(x, y)
+
+
+def test_epochs_carry_their_subjects(data, quick):
+    x, y, subjects = data
+    info = mne.create_info(4, sfreq=96.0, ch_types="eeg")
+    epochs = mne.EpochsArray(x * 1e-6, info, metadata=pd.DataFrame({"subject": subjects}), verbose="error")
+    clf = CensoredEEGClassifier(**quick).fit(epochs, y)
+    assert clf.valid_subject_ == 1
+    np.testing.assert_allclose(clf.predict_proba(epochs), _fit(data, quick).predict_proba(x), atol=1e-3)
+
+
+def test_braindecode_datasets_carry_subjects_and_targets(data, quick):
+    x, y, subjects = data
+    dataset = create_from_X_y(x, y, drop_last_window=False, sfreq=96)
+    dataset.set_description({"subject": subjects.tolist()})
+    clf = CensoredEEGClassifier(**quick).fit(dataset)
+    assert clf.valid_subject_ == 1
+    reference = _fit(data, quick).predict_proba(x)
+    np.testing.assert_allclose(clf.predict_proba(dataset), reference, atol=1e-3)
+    part = torch.utils.data.Subset(dataset, range(40, 60))
+    np.testing.assert_allclose(clf.predict_proba(part), reference[40:60], atol=1e-3)
+
+
+def test_an_unfitted_estimator_travels_to_other_processes(quick):
+    clf = CensoredEEGClassifier(penalty="adv", weight=0.3, **quick)
+    assert pickle.loads(pickle.dumps(clf)).get_params(deep=False) == clf.get_params(deep=False)
+
+
+def test_tensors_lists_and_integers(data, quick):
+    x, y, subjects = data
+    reference = _fit(data, quick).predict_proba(x)
+    clf = CensoredEEGClassifier(**quick).fit(torch.as_tensor(x), y.tolist(), subjects.tolist())
+    np.testing.assert_allclose(clf.predict_proba(x.tolist()), reference, atol=1e-6)
+    assert CensoredEEGClassifier(**quick).fit((100 * x).astype(int), y, subjects).predict(x).shape == (160,)
+
+
+def test_options_of_the_penalty_reach_it(data, quick):
+    options = {"penalty": "mige", "score_estimator": "stein", "reg": 1e-2, "lengthscale": "median"}
+    clf = _fit(data, quick, **options)
+    reached = dict(clf.callbacks_)["censor"].get_params()
+    assert (reached["score"], reached["reg"], reached["lengthscale"]) == ("stein", 1e-2, "median")
+    other = _fit(data, quick, **{**options, "score_estimator": "tikhonov"})
+    assert clf.history[:, "subject_penalty"] != other.history[:, "subject_penalty"]
+    _fit(data, quick, penalty="pairmmd", pairs="clique", size=3)
+    _fit(data, quick, penalty="pairmmd", pairs="bernoulli", fraction=0.5)
+    _fit(data, quick, penalty="began", callbacks__censor__gamma=0.7)
+    with pytest.raises(ValueError, match="option='reg' is unknown"):
+        _fit(data, quick, penalty="mmd", reg=1.0)
+
+
+def test_without_validation(data, quick):
+    clf = _fit(data, quick, valid_subject=None)
+    assert clf.best_epoch_ is None
+    assert np.isnan(clf.valid_score_)
+    assert "valid_loss" not in clf.history[-1]

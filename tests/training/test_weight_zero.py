@@ -1,0 +1,138 @@
+"""Does weight 0 train exactly what a plain EEGClassifier trains, and does a seed fix everything?"""
+
+import numpy as np
+import pytest
+import torch
+from braindecode import EEGClassifier
+from rhythms import METHODS, METHODS_AND_MODES, MODES
+from skorch.callbacks import EarlyStopping, LRScheduler
+from skorch.helper import predefined_split
+from torch.utils.data import TensorDataset
+
+from braindecode_censor import Censor, CensoredEEGClassifier
+from braindecode_censor.trials.dataset import zscore
+
+MODULE = {"module__F1": 4, "module__D": 1, "module__final_layer_with_constraint": True}
+
+
+def _weights(net):
+    return {name: tensor.clone() for name, tensor in net.module_.state_dict().items()}
+
+
+def _assert_same(one, two):
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def _history(net, names):
+    return [[row[name] for row in net.history] for name in names]
+
+
+def _plain(data, callbacks, seed=0):
+    x, y, _ = data
+    torch.manual_seed(seed)
+    net = EEGClassifier("EEGNet", max_epochs=3, batch_size=32, verbose=0, callbacks=callbacks, **MODULE)
+    return net.fit(x, y)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_callback_with_weight_zero_changes_nothing(data, method):
+    plain = _plain(data, None)
+    watched = _plain(data, [Censor(method, "marginal", weight=0, subjects=data[2])])
+    _assert_same(_weights(plain), _weights(watched))
+    names = ("train_loss", "valid_loss", "valid_acc")
+    assert _history(plain, names) == _history(watched, names)
+    assert np.array_equal(plain.predict_proba(data[0]), watched.predict_proba(data[0]))
+    assert all(np.isfinite(watched.history[:, "subject_penalty"]))
+
+
+def test_the_callback_with_a_weight_does_change_the_weights(data):
+    plain = _plain(data, None)
+    censored = _plain(data, [Censor("mmd", weight=10.0, subjects=data[2])])
+    assert not torch.equal(
+        plain.module_.conv_separable_point.weight, censored.module_.conv_separable_point.weight
+    )
+
+
+def test_the_estimator_with_weight_zero_is_a_plain_classifier_with_the_same_protocol(data):
+    """The protocol written out with nothing of ours: stock loader, loss, scheduler, early stopping."""
+    x, y, subjects = data
+    ours = CensoredEEGClassifier(
+        penalty="adv", weight=0, sampling="shuffle", fast=False, max_epochs=6, batch_size=32, **MODULE
+    ).fit(x, y, subjects=subjects)
+    assert ours.valid_subject_ == 1
+    x = torch.as_tensor(zscore(x), dtype=torch.float32)
+    train, valid = subjects != 1, subjects == 1
+    counts = np.bincount(y[train])
+    weight = torch.tensor((1 / counts) / (1 / counts).sum(), dtype=torch.float32)
+    torch.manual_seed(0)
+    plain = EEGClassifier(
+        "EEGNet",
+        criterion__weight=weight,
+        optimizer=torch.optim.AdamW,
+        lr=1e-3,
+        max_epochs=6,
+        batch_size=32,
+        iterator_valid__batch_size=512,
+        train_split=predefined_split(TensorDataset(x[valid], torch.as_tensor(y[valid]))),
+        callbacks=[
+            LRScheduler("LambdaLR", lr_lambda=lambda epoch: 1 / np.sqrt(epoch + 1)),
+            EarlyStopping(patience=100, threshold=0, load_best=True),
+        ],
+        module__batch_norm_momentum=0.1,
+        verbose=0,
+        **MODULE,
+    ).fit(x[train].numpy(), y[train])
+    _assert_same(_weights(ours), _weights(plain))
+    names = ("train_loss", "valid_loss")
+    assert _history(ours, names) == _history(plain, names)
+    assert np.array_equal(ours.predict_proba(data[0]), plain.predict_proba(x.numpy()))
+    # The learning rate is the paper's, not just the same as above.
+    np.testing.assert_allclose(ours.history[:, "event_lr"], 1e-3 / np.sqrt(np.arange(1, 7)))
+
+
+def test_the_fast_network_trains_the_same_up_to_rounding(data, quick):
+    x, y, subjects = data
+    fits = [
+        CensoredEEGClassifier(penalty=None, fast=fast, **quick).fit(x, y, subjects=subjects)
+        for fast in (True, False)
+    ]
+    losses = [fit.history[:, "valid_loss"] for fit in fits]
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+    assert [type(fit.module_).__name__ for fit in fits] == ["FastEEGNet", "EEGNet"]
+
+
+@pytest.mark.parametrize(("method", "mode"), METHODS_AND_MODES)
+def test_one_seed_gives_one_result(data, quick, method, mode):
+    x, y, subjects = data
+
+    def fit(seed):
+        clf = CensoredEEGClassifier(penalty=method, censoring=mode, random_state=seed, **quick)
+        return clf.fit(x, y, subjects=subjects)
+
+    state = torch.get_rng_state()
+    first = fit(0)
+    torch.rand(7)  # what happened before must not matter
+    again = fit(0)
+    _assert_same(_weights(first), _weights(again))
+    assert first.history[:, "subject_penalty"] == again.history[:, "subject_penalty"]
+    torch.set_rng_state(state)
+    other = fit(1)
+    assert torch.equal(state, torch.get_rng_state()), "a fit must leave torch's generator as it was"
+    assert not torch.equal(first.module_.conv_temporal.weight, other.module_.conv_temporal.weight)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_fast_path_with_weight_zero_is_the_fast_path_without_a_penalty(data, quick, mode):
+    """Also when the moments of the trials are taken once per fit, which starts at eight epochs."""
+    options = {**quick, "max_epochs": 8, "censoring": mode}
+    plain, *watched = (
+        CensoredEEGClassifier(penalty=method, weight=0, **options).fit(*data)
+        for method in (None, "adv", "mmd")
+    )
+    for net in watched:
+        _assert_same(_weights(plain), _weights(net))
+        names = ("train_loss", "valid_loss", "valid_balanced_accuracy")
+        assert _history(plain, names) == _history(net, names)
+        assert np.array_equal(plain.predict_proba(data[0]), net.predict_proba(data[0]))
+        assert all(np.isfinite(net.history[:, "subject_penalty"]))
