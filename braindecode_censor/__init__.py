@@ -16,9 +16,12 @@ from braindecode_censor.penalties.penalty import Penalty
 # public name -> module that defines it, imported on first use
 _LAZY = {
     "AutoTransfer": "autotransfer.experiment",
+    "AutoTransferClassifier": "autotransfer.classifier",
     "Censor": "training.callback",
     "CensoredEEGClassifier": "training.classifier",
     "FastEEGNet": "encoders.eegnet",
+    "PAPER": "training.arguments",
+    "SubjectNormalizer": "trials.normalize",
     "register": "datasets.registry",
 }
 
