@@ -1,5 +1,7 @@
 """An adversary that reads the subject from the code."""
 
+from typing import ClassVar
+
 import torch
 from torch.nn import functional as F
 
@@ -7,6 +9,7 @@ from braindecode_censor._check import check_size, is_traced
 from braindecode_censor.penalties.batch import cell_counts, label_rows, one_hot_rows
 from braindecode_censor.penalties.critics import LabelledMLP, is_labelled_mlp
 from braindecode_censor.penalties.measures.base import Measure, mean_over_strata
+from braindecode_censor.penalties.ranges import Range
 
 __all__ = ["Adversary"]
 
@@ -52,6 +55,7 @@ class Adversary(Measure):
     Özdenizci et al. (2020), Learning invariant representations from EEG via adversarial inference.
     """
 
+    search_space: ClassVar = {"weight": Range(0.001, 1.0, log=True)}
     has_critic = True
     waits = False
     takes_stacks = True

@@ -1,5 +1,7 @@
 """What a dependence measure is."""
 
+from typing import ClassVar
+
 import torch
 from torch import nn
 
@@ -34,6 +36,8 @@ class Measure(nn.Module):
 
     #: Kinds of nuisance the measure can judge.
     nuisances = ("discrete", "continuous")
+    #: Option -> how a search chooses its value; see :mod:`braindecode_censor.penalties.options`.
+    search_space: ClassVar = {}
     #: Whether the measure trains a network and therefore needs all sizes at construction.
     has_critic = False
     #: Whether :meth:`diagnostics` takes the gradient of :meth:`censor` as a keyword, where somebody has it already.

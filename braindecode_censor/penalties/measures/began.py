@@ -1,11 +1,14 @@
 """A discriminator in the manner of boundary equilibrium GANs (BEGAN)."""
 
+from typing import ClassVar
+
 import torch
 
 from braindecode_censor._check import check_positive, check_size, is_traced
 from braindecode_censor.penalties.batch import cell_counts, cell_rows, label_rows
 from braindecode_censor.penalties.critics import LabelledMLP, is_labelled_mlp
 from braindecode_censor.penalties.measures.base import Measure
+from braindecode_censor.penalties.ranges import Range
 
 __all__ = ["BEGAN"]
 
@@ -64,6 +67,7 @@ class BEGAN(Measure):
     """
 
     nuisances = ("discrete",)
+    search_space: ClassVar = {"weight": Range(0.001, 1.0, log=True)}
     has_critic = True
     counts_trials = False
     waits = False

@@ -1,11 +1,14 @@
 """Gradient of the mutual information from estimated scores (MIGE)."""
 
+from typing import ClassVar
+
 import torch
 
 from braindecode_censor._check import check_choice
 from braindecode_censor.numerics.groups import equal_groups, group_sizes, same_group
 from braindecode_censor.numerics.scores import make_score
 from braindecode_censor.penalties.measures.base import Measure
+from braindecode_censor.penalties.ranges import Choice, Range
 
 __all__ = ["MIGE"]
 
@@ -66,6 +69,12 @@ class MIGE(Measure):
     Wen et al. (2020), Mutual information gradient estimation for representation learning.
     """
 
+    search_space: ClassVar = {
+        "weight": Range(0.001, 1.0, log=True),
+        "score": Choice(("ssge", "nu", "tikhonov", "stein")),
+        "reg": Range(1e-4, 1e-2, log=True, when=("score", ("nu", "tikhonov", "stein"))),
+        "lengthscale": Choice(("median", "tsne"), when=("score", ("nu", "tikhonov", "stein"))),
+    }
     takes_stacks = True
     writes_gradients = True
     diagnoses_gradient = True

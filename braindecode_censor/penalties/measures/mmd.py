@@ -1,5 +1,7 @@
 """Maximum mean discrepancy between the code's distributions of different subjects."""
 
+from typing import ClassVar
+
 import torch
 
 from braindecode_censor._check import declares
@@ -8,6 +10,7 @@ from braindecode_censor.numerics.lengthscales import make_lengthscale
 from braindecode_censor.penalties.batch import cell_rows, one_hot_rows
 from braindecode_censor.penalties.measures.base import Measure, with_gradient
 from braindecode_censor.penalties.measures.contrasts import AllPairs, OneVersusAll, make_contrast
+from braindecode_censor.penalties.ranges import Choice, Range
 
 __all__ = ["MMD", "PairMMD"]
 
@@ -64,6 +67,7 @@ class MMD(Measure):
     True
     """
 
+    search_space: ClassVar = {"weight": Range(0.01, 10.0, log=True)}
     waits = False
     takes_stacks = True
     writes_gradients = True
@@ -290,6 +294,12 @@ class PairMMD(MMD):
     penalty zero, a misprint. An empty draw gives zero.
     """
 
+    search_space: ClassVar = {
+        "weight": Range(0.01, 10.0, log=True),
+        "pairs": Choice(("bernoulli", "clique")),
+        "fraction": Choice((0.25, 0.5, 0.75), when=("pairs", ("bernoulli",))),
+        "size": Choice((3, 4, 6), when=("pairs", ("clique",))),
+    }
     nuisances = ("discrete",)
     writes_gradients = True
 

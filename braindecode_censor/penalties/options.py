@@ -1,0 +1,231 @@
+"""The options of every censoring method: one table for factory, callback, estimator, grid, YAML, Optuna and tables.
+
+An option is written once, in the class of its measure: as an argument of the constructor and, if a search is to choose
+its value, in the class's ``search_space``. This goes for a measure of your own as for those of the package::
+
+    class Sharp(Measure):
+        search_space = {"weight": Range(0.01, 1.0, log=True), "sharpness": Range(0.5, 4.0), "kind": Choice(("a", "b"))}
+
+        def __init__(self, *sizes, sharpness=1.0, kind="a", **options): ...
+
+    MEASURES["sharp"] = Sharp
+
+Everybody else asks this module:
+
+``options_of(method)``
+    All options of a method, name -> :class:`Option`. ``option.argument`` is the estimator's name for it, and
+    ``option.search`` a :class:`Range`, a :class:`Choice`, or None where no search chooses.
+``search_space_of(method)``
+    What a search chooses, name -> Range or Choice: "mode" and "weight" first, then the method's own, in an order in
+    which an option comes after the one that its ``when`` names.
+``is_wanted(search, chosen)``
+    Whether an option has a meaning beside what was chosen before it.
+``estimator_arguments(entry)``
+    From an entry of a grid, such as ``{"method": "mige", "mode": "marginal", "score": "nu"}``, to the arguments of
+    :class:`~braindecode_censor.CensoredEEGClassifier`. An option that has no argument of its own there goes through the
+    callback, as ``callbacks__censor__<name>``.
+"""
+
+import inspect
+from typing import NamedTuple
+
+from braindecode_censor._check import check_choice
+from braindecode_censor.numerics.scores import SCORES
+from braindecode_censor.penalties.measures import MEASURES, Measure
+from braindecode_censor.penalties.modes import MODES
+from braindecode_censor.penalties.ranges import Choice, Range
+
+__all__ = [
+    "ARGUMENTS",
+    "PENALTY_ARGUMENTS",
+    "Choice",
+    "Option",
+    "Range",
+    "argument_of",
+    "estimator_arguments",
+    "is_wanted",
+    "options_of",
+    "search_space_of",
+]
+
+#: Option of a penalty -> the estimator's argument. `score` as an attribute would hide the method of that name.
+PENALTY_ARGUMENTS = {
+    "score": "score_estimator",
+    "reg": "reg",
+    "lengthscale": "lengthscale",
+    "pairs": "pairs",
+    "fraction": "fraction",
+    "size": "size",
+}
+#: Word of a grid -> the estimator's argument. All other words are options that go through the callback.
+ARGUMENTS = {
+    "method": "penalty",
+    "mode": "censoring",
+    "weight": "weight",
+    "warmup": "warmup",
+    "critic_lr": "critic_lr",
+    "critic_steps": "critic_steps",
+    **PENALTY_ARGUMENTS,
+}
+# What every method takes beside the options of its measure.
+_COMMON = ("mode", "weight", "warmup", "critic_lr", "critic_steps", "reveal")
+# Arguments of a measure that follow from the data and the mode.
+_SIZES = {"n_features", "n_subjects", "n_classes", "nuisance"}
+
+
+class Option(NamedTuple):
+    """An option of a censoring method.
+
+    Parameters
+    ----------
+    name : str
+        In the factory, the callback, grids, YAML files and tables.
+    argument : str
+        In :class:`~braindecode_censor.CensoredEEGClassifier`.
+    search : Range, Choice or None
+        How a search chooses its value; None leaves it at its default.
+    """
+
+    name: str
+    argument: str
+    search: Range | Choice | None
+
+
+def argument_of(name):
+    """Return the estimator's argument for a word of the grid.
+
+    Parameters
+    ----------
+    name : str
+        "method", "mode", "weight" or an option.
+
+    Returns
+    -------
+    argument : str
+        Of :class:`~braindecode_censor.CensoredEEGClassifier`.
+
+    Examples
+    --------
+    >>> argument_of("score"), argument_of("hidden")
+    ('score_estimator', 'callbacks__censor__hidden')
+    """
+    return ARGUMENTS.get(name, f"callbacks__censor__{name}")
+
+
+def estimator_arguments(entry):
+    """Turn an entry of a grid into arguments of the estimator.
+
+    Parameters
+    ----------
+    entry : dict
+        With "method", and "mode", "weight" and options of the method as wanted.
+
+    Returns
+    -------
+    arguments : dict
+        Of :class:`~braindecode_censor.CensoredEEGClassifier`.
+
+    Examples
+    --------
+    >>> estimator_arguments({"method": "mige", "score": "nu"})
+    {'penalty': 'mige', 'score_estimator': 'nu'}
+    """
+    known = options_of(entry["method"])
+    for name in entry:
+        if name != "method":
+            check_choice(f"option of method={entry['method']!r}", name, known)
+    return {argument_of(name): value for name, value in entry.items()}
+
+
+def options_of(method):
+    """Return all options of a method.
+
+    Parameters
+    ----------
+    method : str
+        Name of a measure in :data:`~braindecode_censor.penalties.measures.MEASURES`.
+
+    Returns
+    -------
+    options : dict of str to Option
+        Those that every method has ("mode", "weight", "warmup", "critic_lr", "critic_steps", "reveal") first.
+
+    Examples
+    --------
+    >>> options_of("pairmmd")["pairs"]
+    Option(name='pairs', argument='pairs', search=Choice(values=('bernoulli', 'clique'), when=None))
+    """
+    measure = MEASURES[check_choice("method", method, MEASURES)]
+    space = search_space_of(method)
+    names = dict.fromkeys([*_COMMON, *space, *measure_options(measure)])
+    return {name: Option(name, argument_of(name), space.get(name)) for name in names}
+
+
+def search_space_of(method):
+    """Return what a search chooses for a method.
+
+    Parameters
+    ----------
+    method : str
+        Name of a measure in :data:`~braindecode_censor.penalties.measures.MEASURES`.
+
+    Returns
+    -------
+    space : dict of str to Range or Choice
+        "mode" and "weight" first.
+
+    Examples
+    --------
+    >>> search_space_of("mmd")["weight"]
+    Range(low=0.01, high=10.0, log=True, when=None)
+    """
+    measure = MEASURES[check_choice("method", method, MEASURES)]
+    common = {"mode": Choice(tuple(MODES)), "weight": Range(0.001, 10.0, log=True)}
+    return common | dict(getattr(measure, "search_space", {}))
+
+
+def is_wanted(search, chosen):
+    """Tell whether an option has a meaning beside what was chosen before it.
+
+    Parameters
+    ----------
+    search : Range or Choice
+        From :func:`search_space_of`.
+    chosen : dict
+        Values of the options before it.
+
+    Returns
+    -------
+    wanted : bool
+        True if it is to be chosen too.
+    """
+    if search.when is None:
+        return True
+    name, values = search.when
+    return chosen.get(name) in values
+
+
+def measure_options(make):
+    """Return the names of the options that a measure takes.
+
+    Parameters
+    ----------
+    make : type or callable
+        Class of a measure, or a function that makes one.
+
+    Returns
+    -------
+    names : list of str
+        Arguments of the constructor and of its base classes, and of the score estimators where it hands them on.
+    """
+    names = {}
+    for kind in inspect.getmro(make) if inspect.isclass(make) else (make,):
+        if kind is object or not (kind is make or issubclass(kind, Measure)):
+            continue
+        for name, parameter in inspect.signature(kind).parameters.items():
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+                names[name] = None
+            elif name == "score_keywords":  # handed on to the score estimator
+                for score in SCORES.values():
+                    names |= dict.fromkeys(inspect.signature(score).parameters)
+    return [name for name in names if name not in _SIZES]
