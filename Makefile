@@ -15,7 +15,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@echo "Installing (about 5 GB with PyTorch, once) ..."
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@# The build backend warns that an editable install follows the folders; that is what we want.
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 demo: setup

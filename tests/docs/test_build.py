@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 from docs.runner import ROOT
 from filelock import FileLock
-from validate_docstrings import modules, public_names
+from project.validate_docstrings import modules, public_names
 
 GENERATED = shutil.ignore_patterns("_build", "gallery", "generated", "__pycache__")
 

@@ -8,7 +8,7 @@ from fleet.folds import assert_equal, data, folds, train_alone, train_together
 from fleet.test_equal_to_alone import CASE_IDS, CASES, three
 
 from braindecode_censor import CensoredEEGClassifier
-from braindecode_censor.fleet import Member, recording
+from braindecode_censor.fleet import Member, cuda_graphs
 from braindecode_censor.fleet.epoch import step_groups, train_epoch
 from braindecode_censor.fleet.group import Group, Resident
 from braindecode_censor.fleet.monitor import Monitor
@@ -60,13 +60,13 @@ def test_recorded_penalties_are_the_same(score, lengthscale, monkeypatch):
     for setting, epochs in zip(settings, (3, 5, 5)):
         setting.update(score_estimator=score, lengthscale=lengthscale, max_epochs=epochs)
     made = []
-    record = recording.Recording.__init__
+    record = cuda_graphs.Recording.__init__
     monkeypatch.setattr(
-        recording.Recording, "__init__", lambda *args: made.append(args[2]["y"].shape) or record(*args)
+        cuda_graphs.Recording, "__init__", lambda *args: made.append(args[2]["y"].shape) or record(*args)
     )
     recorded = train_together(X, y, subjects, settings)
     assert {shape[0] for shape in made} == (set() if score == "ssge" else {3, 2})
-    monkeypatch.setattr(recording.Recorder, "find", lambda *_: None)
+    monkeypatch.setattr(cuda_graphs.Recorder, "find", lambda *_: None)
     plain = train_together(X, y, subjects, settings)
     assert_equal(recorded, [plain[k] for k in range(3)], 1e-9)
 
@@ -89,7 +89,7 @@ def test_several_recorded_groups_are_the_same(monkeypatch):
         for k, (kind, mode) in enumerate(product(kinds, ("marginal", "conditional", "complementary")))
     ]
     recorded = train_together(X, y, subjects, settings, group_size=18)
-    monkeypatch.setattr(recording.Recorder, "find", lambda *_: None)
+    monkeypatch.setattr(cuda_graphs.Recorder, "find", lambda *_: None)
     plain = train_together(X, y, subjects, settings, group_size=18)
     assert_equal(recorded, [plain[k] for k in range(len(settings))], 1e-9)
 

@@ -3,7 +3,7 @@
 import doctest
 
 import pytest
-from validate_docstrings import modules
+from project.validate_docstrings import modules
 
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
