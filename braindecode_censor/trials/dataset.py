@@ -6,11 +6,10 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
 
 from braindecode_censor._check import check_complete
+from braindecode_censor.trials.affine import CHUNK
+from braindecode_censor.trials.trialwise import zscore
 
 __all__ = ["TrialLoader", "Trials", "check_labels", "home", "read_signals", "zscore"]
-
-# Trials handled at a time where the steps of a computation would otherwise run through memory, not the cache.
-_CHUNK = 64
 
 
 class Trials(Dataset):
@@ -54,7 +53,7 @@ class Trials(Dataset):
         positions : ndarray of int
             The trials that will be trained on.
         """
-        for part in torch.as_tensor(positions, device=self.x.device).split(_CHUNK):
+        for part in torch.as_tensor(positions, device=self.x.device).split(CHUNK):
             found = lag_moments(self.x[part])
             if self.moments is None:  # memory of trials that are never written to is never taken
                 self.moments = found.new_empty(len(self), *found.shape[1:])
@@ -129,37 +128,6 @@ def home(nbytes, device):
     if device.type == "cuda" and 2 * nbytes > torch.cuda.mem_get_info(device)[0]:
         return torch.device("cpu")
     return device
-
-
-def zscore(x):
-    """Standardise each channel of each trial over time.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n_trials, n_chans, n_times)
-        Signals of any scale.
-
-    Returns
-    -------
-    x : ndarray of shape (n_trials, n_chans, n_times)
-        Mean 0 and variance 1 over time. A constant channel becomes zeros: it carries nothing, and dividing
-        by its rounding error would turn it into noise.
-    """
-    standard = np.empty_like(x)
-    for start in range(0, len(x), _CHUNK):
-        standard[start : start + _CHUNK] = _zscore(x[start : start + _CHUNK])
-    return standard
-
-
-def _zscore(x):
-    eps = np.finfo(x.dtype).eps
-    largest = np.abs(x).max(axis=-1, keepdims=True)
-    # Divided by its own size first, so that neither volts nor a huge unit leave the range of squares.
-    x = x / np.where(largest > 0, largest, 1)
-    x = x - x.mean(axis=-1, keepdims=True)
-    scale = x.std(axis=-1, keepdims=True)
-    constant = scale <= 8 * eps
-    return np.where(constant, 0, x / np.where(constant, 1, scale))
 
 
 def read_signals(X):
