@@ -1,0 +1,125 @@
+"""How candidates are combined: greedy selection with replacement, an average of the best few, or the best alone.
+
+All three rules look at nothing but the probability that each candidate gave to the true class of held-out trials.
+Greedy selection is Caruana et al., "Ensemble selection from libraries of models", ICML 2004.
+"""
+
+import numpy as np
+
+from braindecode_censor._check import check_choice
+
+__all__ = ["RULES", "balanced_loss", "balanced_weights", "choose_weights"]
+
+_FLOOR = 1e-3  # a single trial that a candidate is sure and wrong about costs at most -log of this
+_TIE = 1e-9  # losses that differ by less are equal
+_ROUNDS = 30
+_TOP = 3
+_BAGS = 16
+
+
+def balanced_weights(y, people):
+    """Return the weight of every trial, so that people count alike and so do the classes of each person.
+
+    Parameters
+    ----------
+    y, people : array-like of shape (n_trials,)
+        Class and person of every trial.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_trials,)
+        They sum to one.
+    """
+    y, people = np.unique(y, return_inverse=True)[1], np.unique(people, return_inverse=True)[1]
+    counts = np.zeros((people.max() + 1, y.max() + 1))
+    np.add.at(counts, (people, y), 1)
+    n_classes = (counts > 0).sum(axis=1)
+    return 1 / (counts[people, y] * n_classes[people] * len(counts))
+
+
+def balanced_loss(true, weights):
+    """Return the balanced negative log-likelihood.
+
+    Parameters
+    ----------
+    true : ndarray of shape (..., n_trials)
+        Probability of the true class of every trial.
+    weights : ndarray of shape (n_trials,)
+        From :func:`balanced_weights`.
+
+    Returns
+    -------
+    loss : ndarray of shape (...,)
+        Lower is better.
+    """
+    return -(np.log(np.clip(true, _FLOOR, 1)) @ weights)
+
+
+def choose_weights(probabilities, y, people, rule="greedy"):
+    """Return how much each candidate counts in the ensemble.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_candidates, n_trials, n_classes)
+        Held-out probabilities.
+    y : ndarray of int of shape (n_trials,)
+        True classes, 0 .. C-1.
+    people : ndarray of shape (n_trials,)
+        Whose trial each one is.
+    rule : {"greedy", "top", "pick"}
+        Greedy selection, an average of the best three, or the best one.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_candidates,)
+        Non-negative, with sum one. Candidates that are equally good share.
+
+    Notes
+    -----
+    A choice from few people follows their chance. Greedy selection is therefore repeated with every person left out
+    in turn (or with parts of them, if there are many), and the weights are averaged.
+    """
+    check_choice("rule", rule, RULES)
+    people, y = np.asarray(people), np.asarray(y)
+    true = probabilities[:, np.arange(len(y)), y]
+    return RULES[rule](true, y, people)
+
+
+def _pick(true, y, people):
+    loss = balanced_loss(true, balanced_weights(y, people))
+    best = loss <= loss.min() + _TIE
+    return best / best.sum()
+
+
+def _top(true, y, people):
+    loss = balanced_loss(true, balanced_weights(y, people))
+    worst_kept = np.sort(loss)[min(_TOP, len(loss)) - 1]
+    kept = loss <= worst_kept + _TIE
+    return kept / kept.sum()
+
+
+def _greedy(true, y, people):
+    found = np.unique(people)
+    if len(found) < 3:
+        return _greedy_once(true, balanced_weights(y, people))
+    left_out = np.array_split(found, min(len(found), _BAGS))
+    bags = [~np.isin(people, part) for part in left_out]
+    return np.mean([_greedy_once(true[:, bag], balanced_weights(y[bag], people[bag])) for bag in bags], axis=0)
+
+
+def _greedy_once(true, weights):
+    """Add the candidate that helps most, again and again, and return the best of all mixtures on the way."""
+    chosen, total = np.zeros(len(true)), np.zeros(true.shape[1])
+    best_loss, best = np.inf, None
+    for size in range(1, _ROUNDS + 1):
+        loss = balanced_loss((total + true) / size, weights)
+        tied = loss <= loss.min() + _TIE
+        chosen, total = chosen + tied / tied.sum(), total + true[tied].mean(axis=0)
+        reached = balanced_loss(total / size, weights)  # of what ties share, not of one of them
+        if reached < best_loss - _TIE:
+            best_loss, best = reached, chosen / size
+    return best
+
+
+#: Rule -> function of the true classes' probabilities, the classes and the people.
+RULES = {"greedy": _greedy, "top": _top, "pick": _pick}

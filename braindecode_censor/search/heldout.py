@@ -1,0 +1,218 @@
+"""Held-out probabilities, the currency of the search: every rule, table and figure is computed from them.
+
+For tomorrow's person all pairs vote. For an honest score of person t only the models trained without t may be used,
+and weights are chosen from what these very models say about t's partners, whom they have not seen either.
+"""
+
+import numpy as np
+
+from braindecode_censor.search.ensemble import choose_weights
+from braindecode_censor.search.pairs import partners_of
+
+__all__ = ["HeldOut", "balanced_accuracy"]
+
+
+def balanced_accuracy(probabilities, y):
+    """Return the mean over classes of the share of trials that are decoded rightly.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_trials, n_classes)
+        Probabilities.
+    y : ndarray of int of shape (n_trials,)
+        True classes; those without a trial do not count.
+
+    Returns
+    -------
+    score : float
+        From 0 to 1.
+    """
+    right = probabilities.argmax(axis=1) == y
+    return float(np.mean([right[y == k].mean() for k in np.unique(y)]))
+
+
+class HeldOut:
+    """What every candidate says about people it has not seen.
+
+    Parameters
+    ----------
+    labels : list of ndarray of int
+        True classes of each person's trials, 0 .. C-1.
+    pairs : list of (int, int)
+        Who is left out together.
+
+    Notes
+    -----
+    Trials whose labels a candidate was given, as in ``target="labeled"``, have NaN for probabilities and are left
+    out of every choice and score.
+    """
+
+    def __init__(self, labels, pairs):
+        self.labels = [np.asarray(y) for y in labels]
+        self.pairs = list(pairs)
+        self.found = {}
+
+    def add(self, candidate, position, first, second):
+        """Note what a model trained without a pair says about the two.
+
+        Parameters
+        ----------
+        candidate : str
+            Name of the candidate.
+        position : int
+            Position of the pair.
+        first, second : ndarray of shape (n_trials of the person, n_classes)
+            Probabilities of the trials of the two people of the pair.
+        """
+        pair = self.pairs[position]
+        for person, probabilities in zip(pair, (first, second)):
+            if len(probabilities) != len(self.labels[person]):
+                raise ValueError(
+                    f"{len(probabilities)} probabilities for {len(self.labels[person])} trials of a person."
+                )
+        self.found.setdefault(candidate, {})[position] = dict(zip(pair, (first, second)))
+
+    def forget(self, candidate):
+        """Drop all that a candidate said, because it is trained anew in another way.
+
+        Parameters
+        ----------
+        candidate : str
+            Name of the candidate.
+        """
+        self.found.pop(candidate, None)
+
+    def shared_pairs(self, candidates):
+        """Return the positions of pairs for which all candidates were trained.
+
+        Parameters
+        ----------
+        candidates : list of str
+            Names.
+
+        Returns
+        -------
+        positions : list of int
+            Only on these can the candidates be compared.
+        """
+        return sorted(set.intersection(*(set(self.found.get(name, {})) for name in candidates)))
+
+    def of_population(self, candidates):
+        """Return what is known for the choice of tomorrow's decoder.
+
+        Parameters
+        ----------
+        candidates : list of str
+            Names.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_candidates, n_trials, n_classes)
+            For every person the average over the models that have not seen them.
+        y, people : ndarray of shape (n_trials,)
+            True classes and positions of people.
+        """
+        positions = self.shared_pairs(candidates)
+        people = sorted({person for position in positions for person in self.pairs[position]})
+        return self._stack(candidates, {person: self._without(person, positions) for person in people})
+
+    def for_choice(self, person, candidates):
+        """Return all that may be known when weights are chosen for the test of a person.
+
+        Parameters
+        ----------
+        person : int
+            Who is tested.
+        candidates : list of str
+            Names.
+
+        Returns
+        -------
+        probabilities, y, people : ndarray
+            As from :meth:`of_population`, of the person's partners alone and of models that have seen neither the
+            person nor the partner.
+        """
+        shared = set(self.shared_pairs(candidates))
+        found = partners_of(person, self.pairs)
+        return self._stack(candidates, {v: [e] for v, e in sorted(found.items()) if e in shared})
+
+    def for_test(self, person, candidates):
+        """Return what the models that have not seen a person say about them.
+
+        Parameters
+        ----------
+        person : int
+            Who is tested.
+        candidates : list of str
+            Names.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_candidates, n_trials, n_classes)
+            Averages over models.
+        y : ndarray of shape (n_trials,)
+            True classes.
+        """
+        positions = self._without(person, self.shared_pairs(candidates))
+        probabilities, y, _ = self._stack(candidates, {person: positions})
+        return probabilities, y
+
+    def nested_scores(self, candidates, rule="greedy"):
+        """Return the strictly nested score of a rule for every person.
+
+        Parameters
+        ----------
+        candidates : list of str
+            Names.
+        rule : str
+            As for :func:`~braindecode_censor.search.ensemble.choose_weights`.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_people,)
+            Balanced accuracies; NaN for people who were not tested.
+        """
+        scores = np.full(len(self.labels), np.nan)
+        for person in self._tested(candidates):
+            weights = choose_weights(*self.for_choice(person, candidates), rule)
+            probabilities, y = self.for_test(person, candidates)
+            scores[person] = balanced_accuracy(np.tensordot(weights, probabilities, 1), y)
+        return scores
+
+    def scores(self, candidate):
+        """Return the score of one candidate for every person.
+
+        Parameters
+        ----------
+        candidate : str
+            Name.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_people,)
+            Balanced accuracies of the average of its models; NaN for people who were not tested.
+        """
+        scores = np.full(len(self.labels), np.nan)
+        for person in self._tested([candidate]):
+            probabilities, y = self.for_test(person, [candidate])
+            scores[person] = balanced_accuracy(probabilities[0], y)
+        return scores
+
+    def _tested(self, candidates):
+        return sorted({p for position in self.shared_pairs(candidates) for p in self.pairs[position]})
+
+    def _without(self, person, positions):
+        return [position for position in positions if person in self.pairs[position]]
+
+    def _stack(self, candidates, models):
+        """Stack the averages over models, given for each person as positions of pairs."""
+        parts = [self._averages(candidates, person, positions) for person, positions in models.items()]
+        y = np.concatenate([self.labels[person] for person in models])
+        people = np.concatenate([np.full(len(self.labels[person]), person) for person in models])
+        probabilities = np.concatenate(parts, axis=1)
+        known = np.isfinite(probabilities).all(axis=(0, 2))
+        return probabilities[:, known], y[known], people[known]
+
+    def _averages(self, candidates, person, positions):
+        each = [[self.found[name][position][person] for position in positions] for name in candidates]
+        return np.asarray(each, dtype=float).mean(axis=1)

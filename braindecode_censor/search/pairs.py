@@ -1,0 +1,106 @@
+"""Who tests whom: a model trained without two people is a test of the one and a validation of the other.
+
+People are the corners of a graph and every edge is one training without the two people at its ends. In a graph in
+which everybody has k partners, S people need S·k/2 trainings of each candidate, and every person is tested by k
+models that have never seen them.
+"""
+
+import numpy as np
+
+from braindecode_censor._check import check_size
+
+__all__ = ["make_pairs", "partners_of", "seed_of_pair"]
+
+_ALL_PAIRS = 5  # with so few people every pair is trained
+
+
+def make_pairs(n_people, degree=4, random_state=0):
+    """Return the pairs of people that are left out together.
+
+    Parameters
+    ----------
+    n_people : int
+        Number of people, at least 3: two are left out and one is left to train on.
+    degree : int
+        Partners of each person, at least 2. Up to five people, or with a degree of ``n_people - 1`` or more, all
+        pairs are returned. If `n_people` and `degree` are both odd, no such graph exists and one person has one
+        partner more.
+    random_state : int
+        Seed of who sits beside whom.
+
+    Returns
+    -------
+    pairs : list of (int, int)
+        Positions of the people, the smaller one first. The graph is connected, and the pairs come in an order in
+        which any first part of the list treats people as equally as possible.
+
+    Examples
+    --------
+    >>> sorted(make_pairs(3))
+    [(0, 1), (0, 2), (1, 2)]
+    >>> len(make_pairs(16, degree=4))
+    32
+    """
+    if n_people < 3:
+        raise ValueError(
+            f"subjects: {n_people} people, but at least 3 are needed: a model is trained without two of them, one to "
+            "test and one to choose by. Record more people, or train CensoredEEGClassifier without a choice."
+        )
+    check_size("degree", degree, 2)
+    degree = n_people - 1 if n_people <= _ALL_PAIRS else min(degree, n_people - 1)
+    order = np.random.default_rng(random_state).permutation(n_people).tolist()
+    return list(dict.fromkeys(tuple(sorted((order[a], order[b]))) for a, b in _ring(n_people, degree)))
+
+
+def _ring(n_people, degree):
+    """Yield neighbours on a ring, those after next and so on; an odd degree also needs those across.
+
+    Every distance is gone through in two halves, in each of which nearly nobody occurs twice.
+    """
+    for distance in range(1, degree // 2 + 1):
+        for half in (0, 1):
+            starts = (a for a in range(n_people) if a // distance % 2 == half)
+            yield from ((a, (a + distance) % n_people) for a in starts)
+    if degree % 2:
+        across = n_people // 2
+        yield from ((a, (a + across) % n_people) for a in range((n_people + 1) // 2))
+
+
+def partners_of(person, pairs):
+    """Return who is left out together with a person.
+
+    Parameters
+    ----------
+    person : int
+        Position of the person.
+    pairs : list of (int, int)
+        From :func:`make_pairs`.
+
+    Returns
+    -------
+    partners : dict of int to int
+        Partner to position of the pair in the list.
+    """
+    found = {}
+    for position, (a, b) in enumerate(pairs):
+        if person in (a, b):
+            found[b if person == a else a] = position
+    return found
+
+
+def seed_of_pair(random_state, position):
+    """Return the seed of the training of one pair; averaging over pairs then averages over seeds too.
+
+    Parameters
+    ----------
+    random_state : int
+        Seed of the whole search.
+    position : int
+        Position of the pair.
+
+    Returns
+    -------
+    seed : int
+        Non-negative, below 2**31.
+    """
+    return int(np.random.SeedSequence([random_state, position]).generate_state(1)[0] % 2**31)
