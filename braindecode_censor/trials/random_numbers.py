@@ -1,0 +1,118 @@
+"""Random numbers that are a function of (seed, step, place): without a state, and equal on every device.
+
+A training alone and the same training among others can so draw the same numbers, whatever runs beside it.
+"""
+
+from functools import lru_cache
+
+import torch
+
+__all__ = ["mix", "noise", "normal", "uniform"]
+
+# Constants of SplitMix64, as torch's signed integers wrap around.
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
+# Length of the table of normal numbers that noise is read from; about 1 MB.
+_TABLE = 2**18
+
+
+def mix(*numbers):
+    """Mix whole numbers into one that looks random: the finaliser of SplitMix64, once per number.
+
+    Parameters
+    ----------
+    *numbers : Tensor of int64, or int
+        At least one of them a tensor; they are broadcast against each other.
+
+    Returns
+    -------
+    mixed : Tensor of int64
+        Another number for every other list of numbers.
+
+    References
+    ----------
+    Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
+    """
+    mixed = 0
+    for number in numbers:
+        mixed = _finalize(mixed + number)
+    return mixed
+
+
+def _finalize(x):
+    x = x + _GOLDEN
+    x = (x ^ _shift(x, 30)) * _FIRST
+    x = (x ^ _shift(x, 27)) * _SECOND
+    return x ^ _shift(x, 31)
+
+
+def _shift(x, n):
+    """Shift to the right and fill up with zeros; torch's own operator repeats the sign."""
+    return (x >> n) & (2 ** (64 - n) - 1)
+
+
+def uniform(stream, shape):
+    """Draw numbers in [0, 1).
+
+    Parameters
+    ----------
+    stream : Tensor of shape (n_members,), int64
+        One number per member; equal numbers draw equally.
+    shape : tuple of int
+        Shape of what each member draws.
+
+    Returns
+    -------
+    numbers : Tensor of shape (n_members, *shape), float32
+        Multiples of 2**-24, the same on every device.
+    """
+    place = torch.arange(torch.Size(shape).numel(), device=stream.device) * _GOLDEN
+    bits = _finalize(stream.unsqueeze(1) + place)
+    return (_shift(bits, 40).float() * 2.0**-24).unflatten(1, shape)
+
+
+def normal(stream, shape):
+    """Draw standard normal numbers.
+
+    Parameters
+    ----------
+    stream : Tensor of shape (n_members,), int64
+        As in :func:`uniform`.
+    shape : tuple of int
+        Shape of what each member draws.
+
+    Returns
+    -------
+    numbers : Tensor of shape (n_members, *shape), float32
+        Equal on every device up to rounding.
+    """
+    return torch.special.ndtri((uniform(stream, shape) + 2.0**-25).double()).float()
+
+
+def noise(stream, shape, n_times):
+    """Draw white noise, many times faster than number by number.
+
+    Parameters
+    ----------
+    stream : Tensor of shape (n_members,), int64
+        As in :func:`uniform`.
+    shape : tuple of int
+        Shape of what each member draws, without time.
+    n_times : int
+        Samples.
+
+    Returns
+    -------
+    numbers : Tensor of shape (n_members, *shape, n_times), float32
+        Standard normal. Every row is read from a random place of one long table, so that only the places have to
+        be drawn.
+    """
+    table = _table(n_times, stream.device)
+    start = (uniform(stream, shape) * _TABLE).long()
+    return table.unfold(0, n_times, 1).index_select(0, start.flatten()).view(*start.shape, n_times)
+
+
+@lru_cache(maxsize=8)
+def _table(n_times, device):
+    generator = torch.Generator().manual_seed(20240229)
+    return torch.randn(_TABLE + n_times, generator=generator).to(device)
