@@ -8,10 +8,13 @@ Labels travel with their trials, whatever the sampler, the collation or the numb
 import mne
 import numpy as np
 import torch
-from braindecode.datasets import BaseConcatDataset
-from torch.utils.data import Dataset, Subset
+from skorch.helper import SliceDataset
+from torch.utils.data import ConcatDataset, Dataset, Subset
 
 __all__ = ["LabelTap", "find_labels"]
+
+# Parts of a dataset, which leave its items as they are.
+_WRAPPERS = (Subset, SliceDataset)
 
 
 def find_labels(data, key="subject"):
@@ -20,9 +23,10 @@ def find_labels(data, key="subject"):
     Parameters
     ----------
     data : object
-        An :class:`mne.Epochs` (column `key` of its metadata), a Braindecode ``BaseConcatDataset`` (its
-        description, or its windows' metadata), or any object with an attribute named after the plural of
-        `key` (``subjects``).
+        An :class:`mne.Epochs` (column `key` of its metadata), a Braindecode dataset (its description, or its
+        windows' metadata), any object with an attribute named after the plural of `key` (``subjects``), a
+        ``ConcatDataset`` of these, or a part of one of these, however often wrapped: torch's ``Subset``, skorch's
+        ``SliceDataset``.
     key : str
         Name of the label.
 
@@ -32,32 +36,39 @@ def find_labels(data, key="subject"):
         None when the data carries no such label.
     """
     if isinstance(data, mne.BaseEpochs):
-        known = data.metadata is not None and key in data.metadata
-        return data.metadata[key].to_numpy() if known else None
-    if isinstance(data, BaseConcatDataset):
-        return _concat_labels(data, key)
+        return _column(data.metadata, key)
     labels = getattr(data, f"{key}s", None)
-    return None if labels is None else np.asarray(labels)
+    if labels is not None:
+        return np.asarray(labels)
+    if isinstance(data, ConcatDataset):
+        parts = [find_labels(part, key) for part in data.datasets]
+        return None if any(part is None for part in parts) else np.concatenate(parts)
+    if isinstance(data, _WRAPPERS):
+        labels = find_labels(data.dataset, key)
+        return None if labels is None else labels[_positions(data)]
+    description = getattr(data, "description", None)
+    if description is not None and key in description:
+        return np.full(len(data), description[key])
+    return _column(getattr(data, "metadata", None), key)
 
 
-def _concat_labels(data, key):
-    described = [part.description is not None and key in part.description for part in data.datasets]
-    if all(described):
-        return np.concatenate([[part.description[key]] * len(part) for part in data.datasets])
-    windows = [getattr(part, "metadata", None) for part in data.datasets]
-    if all(window is not None and key in window for window in windows):
-        return np.concatenate([window[key].to_numpy() for window in windows])
-    return None
+def _column(table, key):
+    return table[key].to_numpy() if table is not None and key in table else None
+
+
+def _positions(wrapper):
+    """Return where the items of a wrapper lie in the dataset that it is a part of."""
+    return np.asarray(wrapper.indices_ if isinstance(wrapper, SliceDataset) else wrapper.indices, dtype=int)
 
 
 def _unwind(dataset, root=None):
     """Follow nested subsets to the dataset at their root, or to a given one, with the positions in it."""
     if isinstance(dataset, _Labelled):  # another tap's
         return _unwind(dataset.dataset, root)
-    if not isinstance(dataset, Subset) or dataset is root:
+    if not isinstance(dataset, _WRAPPERS) or dataset is root:
         return dataset, np.arange(len(dataset))
     root, positions = _unwind(dataset.dataset, root)
-    return root, positions[np.asarray(dataset.indices, dtype=int)]
+    return root, positions[_positions(dataset)]
 
 
 class LabelTap:
@@ -112,7 +123,7 @@ class LabelTap:
 
     def _labels_of(self, dataset):
         root, positions = _unwind(dataset)
-        if self.given is not None and isinstance(self.data, Subset) and len(self.given) == len(self.data):
+        if self.given is not None and isinstance(self.data, _WRAPPERS) and len(self.given) == len(self.data):
             root, positions = _unwind(
                 dataset, self.data
             )  # one label per trial of X, not of what X is a part of
