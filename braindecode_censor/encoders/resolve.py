@@ -10,7 +10,7 @@ from torch import nn
 from braindecode_censor._check import check_choice
 from braindecode_censor.encoders.eegnet import FastEEGNet
 
-__all__ = ["module_options", "resolve_module", "set_momentum"]
+__all__ = ["module_options", "resolve_module", "set_momentum", "whole_module"]
 
 # Braindecode dropped the old names; published code and pipelines still use them.
 _ALIASES = {"EEGNetv4": "EEGNet"}
@@ -88,3 +88,19 @@ def set_momentum(module, momentum):
     for part in module.modules():
         if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
             part.momentum = momentum
+
+
+def whole_module(module):
+    """Return the network behind a compiled one, which notices new hooks and has plain names.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Maybe compiled.
+
+    Returns
+    -------
+    module : nn.Module
+        Not compiled, with the same parameters.
+    """
+    return getattr(module, "_orig_mod", module)

@@ -8,6 +8,7 @@ import torch
 from braindecode_censor.fleet.graph import Graph
 from braindecode_censor.fleet.stack import put_rows, take_rows
 from braindecode_censor.fleet.step import Part
+from braindecode_censor.trials.normalize import SubjectNormalizer
 
 __all__ = ["Group", "Launch", "Resident"]
 
@@ -25,7 +26,8 @@ class Resident:
 
     def __init__(self, clf, signals):
         # One copy serves all members, so it is worth its place even where a single estimator would not keep one.
-        self.x = clf._to_tensor(signals).to(clf.device)
+        normal = SubjectNormalizer(clf.normalize).fit_transform(signals)
+        self.x = clf._to_tensor(normal).to(clf.device)
         self.moments = clf.module_.lag_moments(self.x)
 
 

@@ -9,10 +9,11 @@ from torch.utils.data import Subset
 from braindecode_censor.encoders.eegnet import FastEEGNet
 from braindecode_censor.encoders.resolve import resolve_module
 from braindecode_censor.fleet.stack import adam_coefficients
-from braindecode_censor.training.protocol import inverse_sqrt
 from braindecode_censor.training.rules import DivergedError
+from braindecode_censor.training.schedule import learning_rate
 from braindecode_censor.training.task_loss import FoldCrossEntropy
 from braindecode_censor.trials.dataset import TrialLoader, Trials
+from braindecode_censor.trials.normalize import SubjectNormalizer
 
 __all__ = ["Member", "graph_key"]
 
@@ -20,7 +21,7 @@ __all__ = ["Member", "graph_key"]
 _OWN = {"weight", "lr", "warmup", "critic_lr", "random_state", "max_epochs", "patience", "valid_subject"}
 _OWN |= {"roster", "verbose"}
 # Arguments that decide what the encoder computes, beside those of the module and of the signals.
-_ENCODER = {"fast", "standardize", "batch_norm_momentum", "device", "cropped"}
+_ENCODER = {"fast", "normalize", "batch_norm_momentum", "device", "cropped"}
 
 
 class Member:
@@ -58,6 +59,7 @@ class Member:
         with clf._seeded():
             clf._split(codes, subjects[seen])
             clf.signal_args_ = {"n_chans": shape[0], "n_times": shape[1], "n_outputs": len(clf.classes_)}
+            clf.normalizer_ = SubjectNormalizer.from_people(clf.normalize, [], None, shape[0], clf.prior)
             clf.initialize()
             # What is left of the stream of numbers orders the trials and drops out.
             self.generator = torch.Generator().set_state(torch.get_rng_state())
@@ -181,7 +183,7 @@ class Member:
         counts = self.count + np.arange(1, n_steps + 1)
         self.count += n_steps
         clf, options = self.clf, self.clf.optimizer_.defaults
-        lr = clf.lr * inverse_sqrt(self.epoch)
+        lr = learning_rate(clf.schedule, clf.lr, self.count, None, self.epoch)
         found = [*adam_coefficients(counts, lr, options["betas"], options["weight_decay"])]
         found.append(clf.weight * min(1.0, self.epoch / clf.warmup if clf.warmup else 1.0))
         if self.censor is not None and self.censor.optimizer is not None:
@@ -320,6 +322,11 @@ def check_estimator(clf):
         "callbacks": not clf.callbacks,
         "layer": clf.layer == "final_layer",
         "compile": not clf.compile,
+        "normalize": clf.normalize in ("trial-channel", "trial", "none"),
+        "augment": clf.augment is None,
+        "schedule": clf.schedule in ("inverse_sqrt", "constant"),
+        "max_steps": clf.max_steps is None,
+        "keep": clf.keep == ("last" if clf.valid_subject is None else "best"),
         "penalty": clf.penalty is None or isinstance(clf.penalty, str),
         "random_state": clf.random_state is not None,
     }

@@ -1,12 +1,18 @@
-"""The estimator: the paper's training protocol behind scikit-learn's and MOABB's interface."""
+"""The estimator: training for people never seen, behind scikit-learn's and MOABB's interface."""
 
+import inspect
+import math
 from typing import ClassVar
 
+import numpy as np
 import torch
+from torch.utils.data import Subset
 
+from braindecode_censor.training.arguments import AUGMENT, check_names
 from braindecode_censor.training.leakage import leakage
-from braindecode_censor.training.persistence import load_classifier, save_classifier
+from braindecode_censor.training.persistence import load_classifier, read_state, save_classifier, write_state
 from braindecode_censor.training.protocol import _ProtocolClassifier
+from braindecode_censor.training.rules import DivergedError
 from braindecode_censor.training.task_loss import FoldCrossEntropy
 from braindecode_censor.trials.dataset import TrialLoader, Trials
 
@@ -14,11 +20,13 @@ __all__ = ["CensoredEEGClassifier"]
 
 
 class CensoredEEGClassifier(_ProtocolClassifier):
-    r"""A Braindecode classifier trained not to know whose brain it looks at.
+    r"""A Braindecode classifier trained not to know whose brain it looks at, for people it has never seen.
 
-    Follows the paper's protocol: EEGNet with one linear layer on top, every channel of every trial
-    standardised, cross-entropy weighted by class, AdamW with learning rate :math:`\alpha/\sqrt t` in epoch t,
-    one validation subject, and the weights of the epoch of minimum validation loss.
+    The defaults are what worked best on recordings of many people: every person's channels normalised by the person's
+    own statistics, augmented batches that hold people and classes alike, a one-cycle schedule of AdamW whose last
+    weights are kept, and a small conditional penalty. ``CensoredEEGClassifier(**bc.PAPER)`` is the paper's protocol:
+    every channel of every trial standardised, learning rate :math:`\alpha/\sqrt t` in epoch t, one validation subject,
+    and the weights of the epoch of minimum validation loss.
 
     Parameters
     ----------
@@ -27,7 +35,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
     penalty : {"adv", "mige", "mmd", "pairmmd", "began"} or None
         Censoring method; None trains without censoring, by the same protocol.
     censoring : {"marginal", "conditional", "complementary"}
-        Censoring mode.
+        Censoring mode. With balanced batches it also decides whether they are balanced over classes ("conditional").
     weight : float
         The paper's λ; 0 trains as without a penalty and only monitors.
     score_estimator, reg, lengthscale, pairs, fraction, size : str, float or None
@@ -39,31 +47,47 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         Learning rate of the critic, and its steps per batch.
     layer : str
         Layer whose input is the latent code.
+    normalize : {"person", "euclidean", "population", "trial", "trial-channel", "none"}
+        How signals are made comparable, see :class:`~braindecode_censor.SubjectNormalizer`. People who are trained on
+        or validate are normalised by their own statistics; ``predict`` uses those of the population, or of the person
+        that :meth:`adapt` was given.
+    prior : float
+        How many trials the population's statistics are worth when :meth:`adapt` or :meth:`stream` estimates those of
+        a new person.
+    augment : list, dict or None
+        Names of ``braindecode.augmentation`` transforms, ``{name: options}``, or transforms, applied to training
+        batches; None changes nothing.
     sampling : {"balanced", "shuffle"}
         Batches of P subjects x Q trials (in conditional mode P x K classes x Q), or plain shuffling.
     subjects_per_batch : int or None
         P; None fits as many as keep enough trials each.
-    standardize : bool
-        Whether to standardise each channel of each trial.
     class_weighted : bool
         Whether to weigh the classes of the training trials by their inverse frequency.
+    schedule : {"one_cycle", "inverse_sqrt", "constant"}
+        How the learning rate changes, see :func:`~braindecode_censor.training.schedule.learning_rate`. A training that
+        goes on (``partial_fit``) begins a new cycle.
+    lr : float
+        The highest learning rate.
+    max_steps, max_epochs : int or None
+        Training ends by whichever comes first; None is no limit, and at least one has to be given.
+    keep : {"last", "ema", "best"}
+        Keep the last weights, their exponential moving average (parameters and batch-norm statistics, with a decay of
+        0.99 per step, see :func:`~braindecode_censor.training.rules.average_share`), or those of the epoch of minimum
+        validation loss.
     valid_subject : object
-        "rotate": the successor of the subject that is missing (see
-        :func:`~braindecode_censor.trials.splits.validation_subject`). A label: that subject. None: no validation,
-        all epochs on all trials.
+        Who validates. None: nobody, all trials are trained on. A label, or a list of them: these people. "rotate": the
+        successor of the subject that is missing (see :func:`~braindecode_censor.trials.splits.validation_subject`).
     roster : list or None
-        All subjects of the study, when their labels are not consecutive.
+        All subjects of the study, for "rotate" when their labels are not consecutive.
     patience : int or None
-        Stop after so many epochs without a lower validation loss; None trains all epochs, as in the paper.
+        Stop after so many epochs without a lower validation loss; None trains to the end.
     batch_norm_momentum : float or None
         Weight of a batch in the running statistics. EEGNet's own 0.01 lags a hundred steps, many epochs of a
         small dataset, so early validation losses mean little; with 0.1 it is ten. None keeps the module's.
     fast : bool
         Whether "EEGNet" is the reordered one, which gives the same numbers several times faster.
-    lr : float
-        Learning rate of the first epoch.
-    max_epochs, batch_size : int
-        Epochs at most, and trials per batch.
+    batch_size : int
+        Trials per batch.
     random_state : int or None
         Seed of everything random; None draws from torch's global generator.
     device : str
@@ -71,14 +95,19 @@ class CensoredEEGClassifier(_ProtocolClassifier):
     verbose : int
         1 prints a line per epoch.
     **kwargs
-        Further arguments of :class:`braindecode.EEGClassifier`, such as ``module__F1=4`` or ``callbacks``.
+        Further arguments of :class:`braindecode.EEGClassifier`, such as ``module__F1=4``, ``callbacks`` or
+        ``optimizer="SGD"``. The optimiser is AdamW with torch's weight decay of 0.01.
 
     Attributes
     ----------
     valid_score_ : float
-        Balanced accuracy on the validation subject, of the weights that were kept.
-    valid_subject_, best_epoch_ : object, int
-        The validation subject, and the epoch that was kept, from 1.
+        Balanced accuracy on the people who validate, of the weights that were kept; NaN if there are none.
+    valid_subject_ : object
+        Who validated: a label, a list of them, or None.
+    best_epoch_ : int or None
+        With ``keep="best"`` the epoch that was kept, from 1.
+    normalizer_ : SubjectNormalizer
+        Statistics of the training people, and of the person adapted to.
     classes_ : ndarray of shape (n_classes,)
         Labels as given to ``fit``; ``predict`` answers these.
     history : skorch.history.History
@@ -86,20 +115,25 @@ class CensoredEEGClassifier(_ProtocolClassifier):
 
     Examples
     --------
-    >>> clf = CensoredEEGClassifier(penalty="mmd", censoring="conditional", weight=10.0)
-    >>> clf.fit(X, y, subjects=subjects).predict_proba(X_new)  # doctest: +SKIP
+    >>> clf = CensoredEEGClassifier(penalty="mmd", censoring="conditional", weight=0.3)
+    >>> clf.fit(X, y, subjects=subjects).adapt(X_new).predict(X_new)  # doctest: +SKIP
     """
 
-    # MOABB asks scikit-learn who wants the subject labels; this is the answer.
-    __metadata_request__fit: ClassVar = {"subjects": True}
+    # MOABB asks scikit-learn who wants the subject labels and the new person's trials; this is the answer.
+    __metadata_request__fit: ClassVar = {
+        "subjects": True,
+        "X_target_unlabeled": True,
+        "X_target_labeled": True,
+        "y_target_labeled": True,
+    }
     __metadata_request__partial_fit: ClassVar = {"subjects": True}
 
     def __init__(
         self,
         module="EEGNet",
         penalty="mmd",
-        censoring="marginal",
-        weight=1.0,
+        censoring="conditional",
+        weight=0.3,
         *,
         score_estimator=None,
         reg=None,
@@ -111,39 +145,64 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         critic_lr=1e-3,
         critic_steps=1,
         layer="final_layer",
+        normalize="person",
+        prior=5.0,
+        augment=AUGMENT,
         sampling="balanced",
         subjects_per_batch=None,
-        standardize=True,
         class_weighted=True,
-        valid_subject="rotate",
+        schedule="one_cycle",
+        lr=3e-3,
+        max_steps=1500,
+        max_epochs=None,
+        keep="last",
+        valid_subject=None,
         roster=None,
         patience=None,
         batch_norm_momentum=0.1,
         fast=True,
-        lr=1e-3,
-        max_epochs=500,
         batch_size=64,
         random_state=0,
         device="cpu",
         verbose=0,
         **kwargs,
     ):
-        vars(self).update(penalty=penalty, censoring=censoring, weight=weight, warmup=warmup, layer=layer)
-        vars(self).update(score_estimator=score_estimator, reg=reg, lengthscale=lengthscale)
-        vars(self).update(pairs=pairs, fraction=fraction, size=size)
-        vars(self).update(critic_lr=critic_lr, critic_steps=critic_steps)
-        vars(self).update(sampling=sampling, subjects_per_batch=subjects_per_batch, roster=roster)
-        vars(self).update(standardize=standardize, class_weighted=class_weighted, fast=fast)
-        vars(self).update(valid_subject=valid_subject, patience=patience, random_state=random_state)
-        vars(self).update(batch_norm_momentum=batch_norm_momentum)
-        defaults = {
-            "criterion": FoldCrossEntropy,
-            "optimizer": torch.optim.AdamW,
-            "iterator_train": TrialLoader,
-            "iterator_valid": TrialLoader,
-            "iterator_valid__batch_size": 512,
-            "train_split": None,
-        }
+        check_names(kwargs, _own_names())
+        self.penalty = penalty
+        self.censoring = censoring
+        self.weight = weight
+        self.score_estimator = score_estimator
+        self.reg = reg
+        self.lengthscale = lengthscale
+        self.pairs = pairs
+        self.fraction = fraction
+        self.size = size
+        self.warmup = warmup
+        self.critic_lr = critic_lr
+        self.critic_steps = critic_steps
+        self.layer = layer
+        self.normalize = normalize
+        self.prior = prior
+        self.augment = augment
+        self.sampling = sampling
+        self.subjects_per_batch = subjects_per_batch
+        self.class_weighted = class_weighted
+        self.schedule = schedule
+        self.max_steps = max_steps
+        self.keep = keep
+        self.valid_subject = valid_subject
+        self.roster = roster
+        self.patience = patience
+        self.batch_norm_momentum = batch_norm_momentum
+        self.fast = fast
+        self.random_state = random_state
+        # What follows is the host's business: skorch keeps these itself.
+        kwargs.setdefault("criterion", FoldCrossEntropy)
+        kwargs.setdefault("optimizer", torch.optim.AdamW)
+        kwargs.setdefault("iterator_train", TrialLoader)
+        kwargs.setdefault("iterator_valid", TrialLoader)
+        kwargs.setdefault("iterator_valid__batch_size", 512)
+        kwargs.setdefault("train_split", None)
         super().__init__(
             module,
             lr=lr,
@@ -151,11 +210,20 @@ class CensoredEEGClassifier(_ProtocolClassifier):
             batch_size=batch_size,
             device=device,
             verbose=verbose,
-            **{**defaults, **kwargs},
+            **kwargs,
         )
 
-    def fit(self, X, y=None, subjects=None, **fit_params):
-        """Train from the beginning.
+    def fit(
+        self,
+        X,
+        y=None,
+        subjects=None,
+        X_target_unlabeled=None,
+        X_target_labeled=None,
+        y_target_labeled=None,
+        **fit_params,
+    ):
+        """Train from the beginning, and adapt to a person if trials of that person are given.
 
         Parameters
         ----------
@@ -165,7 +233,12 @@ class CensoredEEGClassifier(_ProtocolClassifier):
             Classes, of any type; None takes a dataset's own targets.
         subjects : array-like of shape (n_trials,) or None
             Whose trial each one is; None takes ``metadata["subject"]`` of Epochs or
-            ``description["subject"]`` of a Braindecode dataset, and raises if there is none.
+            ``description["subject"]`` of a Braindecode dataset. Without any, it raises, unless ``penalty=None`` and
+            nobody validates: then all trials count as one person's.
+        X_target_unlabeled : array-like of shape (n_trials, n_chans, n_times) or None
+            Trials of the person who will be decoded; training does not see them, and ends with :meth:`adapt`.
+        X_target_labeled, y_target_labeled : array-like or None
+            The same with classes. MOABB hands over one or the other, according to its ``CrossSubjectMode``.
         **fit_params : dict
             Handed to the module's ``forward``.
 
@@ -174,9 +247,9 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         self : CensoredEEGClassifier
             The fitted estimator.
         """
-        goes_on = self.warm_start and self._was_fitted
-        with self._seeded(goes_on):
-            trials, codes = self._prepare(X, y, subjects, goes_on)
+        continues = self.warm_start and self._was_fitted
+        with self._seeded(continues):
+            trials, codes = self._prepare(X, y, subjects, continues)
             super().fit(trials, codes, **fit_params)
         return self
 
@@ -205,19 +278,35 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         """
         if isinstance(X, Trials):  # skorch's fit ends up here, with prepared trials
             return self._train(X, y, fit_params)
-        goes_on = self._was_fitted
-        with self._seeded(goes_on):
-            trials, codes = self._prepare(X, y, subjects, goes_on)
+        continues = self._was_fitted
+        with self._seeded(continues):
+            trials, codes = self._prepare(X, y, subjects, continues)
             return self._train(trials, codes, fit_params)
 
     def _train(self, X, y, fit_params):
         try:
             super().partial_fit(X, y, **fit_params)
+            self._judge(X)
         finally:
-            self.trials_ = None  # an estimator must not carry its training data around
-        best = dict(self.callbacks_)["best"]
-        self.best_epoch_, self.valid_score_ = best.epoch_, best.score_
+            self.trials_ = self.augment_ = None  # an estimator must not carry its training data around
         return self
+
+    def _judge(self, trials):
+        """Score the weights that were kept, or say that the training has failed."""
+        if self.keep == "best":
+            best = dict(self.callbacks_)["best"]
+            self.best_epoch_, self.valid_score_ = best.epoch_, best.score_
+            return
+        loss = self.history[-1].get("train_loss", 0.0)
+        weights = self.module_.state_dict().values()
+        if not math.isfinite(loss) or not all(torch.isfinite(tensor).all() for tensor in weights):
+            raise DivergedError(loss, "Training ended with a loss or weights that are not finite")
+        self.best_epoch_, self.valid_score_ = None, math.nan
+        valid = self.split_[1]
+        if len(valid):
+            found = self.predict_proba(Subset(trials, valid.tolist())).argmax(axis=1)
+            y = trials.y[valid].cpu().numpy()
+            self.valid_score_ = float(np.mean([(found[y == k] == k).mean() for k in np.unique(y)]))
 
     def predict(self, X):
         """Return the class of every trial, as labelled in ``fit``.
@@ -298,6 +387,12 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         options = {"halves": self.censoring == "complementary", **options}
         return leakage(self.features(X), y, subjects, **options)
 
+    def __reduce_ex__(self, protocol):
+        # A network with parametrisations can be pickled by its state only.
+        if not self._was_fitted:
+            return super().__reduce_ex__(protocol)
+        return _rebuild, (type(self), self.get_params(deep=False), *read_state(self), list(self.history))
+
     def save(self, path):
         """Write the fitted estimator to one safetensors file, without pickle.
 
@@ -326,3 +421,14 @@ class CensoredEEGClassifier(_ProtocolClassifier):
             Ready to predict.
         """
         return load_classifier(cls, path, **params)
+
+
+def _rebuild(kind, params, fitted, tensors, history):
+    """Make a fitted estimator from what was pickled; what only training needs is gone."""
+    clf = write_state(kind(**params), fitted, tensors)
+    clf.history.extend(history)
+    return clf
+
+
+def _own_names():
+    return list(inspect.signature(CensoredEEGClassifier.__init__).parameters)

@@ -9,12 +9,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from braindecode_censor._version import __version__
+from braindecode_censor.encoders.resolve import whole_module
 from braindecode_censor.training.task_loss import FoldCrossEntropy
+from braindecode_censor.trials.normalize import SubjectNormalizer
 
-__all__ = ["load_classifier", "save_classifier", "unsaved_params"]
+__all__ = ["load_classifier", "read_state", "save_classifier", "unsaved_params", "write_state"]
 
-_FORMAT = "braindecode-censor classifier 1"
-_FITTED = ("valid_score_", "best_epoch_", "valid_subject_", "signal_args_")
+_FORMAT = "braindecode-censor classifier 2"
+_FITTED = ("valid_score_", "best_epoch_", "valid_subject_", "signal_args_", "adapted_")
 
 
 def save_classifier(clf, path):
@@ -23,7 +25,7 @@ def save_classifier(clf, path):
     Parameters
     ----------
     clf : CensoredEEGClassifier
-        Fitted.
+        Fitted, and maybe adapted to a person.
     path : str or path-like
         File to write.
 
@@ -32,13 +34,11 @@ def save_classifier(clf, path):
     What only training needs (optimiser, critic, callbacks, history) is not written.
     """
     clf.check_is_fitted()
-    module = getattr(clf.module_, "_orig_mod", clf.module_)
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    fitted, tensors = read_state(clf)
     header = {
         "params": _plain_params(clf),
         "unsaved": sorted(unsaved_params(clf)),
-        "fitted": {name: _plain(getattr(clf, name)) for name in _FITTED},
-        "classes": clf.classes_.tolist(),
+        **fitted,
         "version": __version__,
     }
     save_file(tensors, path, metadata={"format": _FORMAT, "header": json.dumps(header)})
@@ -70,18 +70,78 @@ def load_classifier(kind, path, **params):
             f"pass load(path, {given}) with what it had."
         )
     clf = kind(**{**header["params"], **params})
+    try:
+        return write_state(clf, header, tensors)
+    except RuntimeError as error:
+        raise ValueError(f"{path} does not fit {type(whole_module(clf.module_)).__name__}: {error}") from None
+
+
+def read_state(clf):
+    """Return what a fitted estimator has learnt, beside its parameters.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Fitted.
+
+    Returns
+    -------
+    fitted : dict
+        Plain values that JSON can hold.
+    tensors : dict of str to Tensor
+        Of the network, the normaliser, and the correction of the last layer, on the CPU.
+    """
+    normalizer = clf.normalizer_.get_state()
+    fitted = {
+        "fitted": {name: _plain(getattr(clf, name)) for name in _FITTED},
+        "classes": clf.classes_.tolist(),
+        "normalizer": normalizer["settings"],
+    }
+    parts = {
+        "module": whole_module(clf.module_).state_dict(),
+        "normalizer": {name: torch.as_tensor(array) for name, array in normalizer["arrays"].items()},
+        "head": clf.head_ or {},
+    }
+    tensors = {
+        f"{part}.{name}": tensor.detach().cpu().contiguous()
+        for part, named in parts.items()
+        for name, tensor in named.items()
+    }
+    return fitted, tensors
+
+
+def write_state(clf, fitted, tensors):
+    """Make an estimator a fitted one again.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        With the parameters that it had, not fitted.
+    fitted, tensors : dict
+        From :func:`read_state`.
+
+    Returns
+    -------
+    clf : CensoredEEGClassifier
+        The same estimator, ready to predict.
+    """
     for name in _FITTED:
-        setattr(clf, name, header["fitted"][name])
-    clf.classes_inferred_ = np.asarray(header["classes"])
+        setattr(clf, name, fitted["fitted"][name])
+    clf.classes_inferred_ = np.asarray(fitted["classes"])
     clf.class_weight_ = clf.train_weight_ = clf.batches_ = None
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
         clf.initialize()
-    module = getattr(clf.module_, "_orig_mod", clf.module_)
-    try:
-        module.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise ValueError(f"{path} does not fit {type(module).__name__}: {error}") from None
+    whole_module(clf.module_).load_state_dict(_part(tensors, "module"))
+    arrays = {name: tensor.numpy() for name, tensor in _part(tensors, "normalizer").items()}
+    clf.normalizer_ = SubjectNormalizer.from_state({"settings": fitted["normalizer"], "arrays": arrays})
+    clf.head_ = {name: tensor.to(clf.device) for name, tensor in _part(tensors, "head").items()} or None
     return clf
+
+
+def _part(tensors, name):
+    return {
+        key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")
+    }
 
 
 def unsaved_params(clf):
@@ -123,12 +183,16 @@ def _read(path):
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{foreign}: {error}.") from None
     if metadata.get("format") != _FORMAT:
-        raise ValueError(f"{foreign}: its format is {metadata.get('format')!r}, expected {_FORMAT!r}.")
+        raise ValueError(
+            f"{foreign}: its format is {metadata.get('format')!r}, expected {_FORMAT!r}. Files of other versions "
+            "cannot be read: train again."
+        )
     try:
         header = json.loads(metadata["header"])
-        header["params"], header["fitted"], header["classes"]
-        # files older than this entry
-        header.setdefault("unsaved", [] if "module" in header["params"] else ["module"])
+        for name in ("params", "unsaved", "fitted", "classes", "normalizer"):
+            header[name]
+        for name in _FITTED:
+            header["fitted"][name]
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{foreign}: its header cannot be read.") from None
     return header, tensors

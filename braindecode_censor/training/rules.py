@@ -1,4 +1,4 @@
-"""Model selection on the validation subject: the epoch of minimum validation loss."""
+"""What is kept of a training: the last weights, their average, or those of the best epoch; and when it has failed."""
 
 import hashlib
 import math
@@ -8,89 +8,106 @@ from skorch.callbacks import Callback
 
 from braindecode_censor._check import check_size
 
-__all__ = ["BestEpoch", "DivergedError", "Prune", "Pruned"]
+__all__ = [
+    "EMA_DECAY",
+    "AverageWeights",
+    "BestEpoch",
+    "DivergedError",
+    "Prune",
+    "Pruned",
+    "ValidationScore",
+    "average_share",
+    "has_waited",
+]
+
+#: Decay of the exponential moving average of weights: it reaches back about a hundred steps.
+EMA_DECAY = 0.99
 
 
 class DivergedError(ValueError):
-    """No epoch of a training had a finite validation loss, so there is nothing to keep.
+    """A training has ended without weights that are worth keeping.
 
     Parameters
     ----------
     train_loss : float or None
         The training loss of the last epoch.
+    what : str
+        Which loss was not finite, and when.
     """
 
-    def __init__(self, train_loss=None):
-        super().__init__(
-            "The validation loss was never finite: lower weight or lr, or raise warmup. "
-            f"Last training loss: {train_loss}."
-        )
+    def __init__(self, train_loss=None, what="The validation loss was never finite"):
+        super().__init__(f"{what}: lower weight or lr, or raise warmup. Last training loss: {train_loss}.")
 
 
 class Pruned(Exception):
     """A search has stopped a training before its last epoch."""
 
 
-class BestEpoch(Callback):
-    """Keep the weights of the epoch of minimum validation loss and put them back when training ends.
+def has_waited(epoch, best_epoch, patience, first_epoch=0):
+    """Tell whether a training has waited long enough for a lower validation loss.
 
     Parameters
     ----------
+    epoch : int
+        Epochs behind it.
+    best_epoch : int or None
+        The epoch of the lowest validation loss, from 1.
     patience : int or None
-        Stop after this many epochs without a new minimum; None trains all epochs.
+        Epochs to wait; None waits for ever.
+    first_epoch : int
+        Epochs of earlier calls, which do not count.
+
+    Returns
+    -------
+    over : bool
+        True when training should stop.
+    """
+    return patience is not None and epoch - max(first_epoch, best_epoch or 0) >= patience
+
+
+def average_share(step, decay=EMA_DECAY):
+    """Compute the share of the newest weights in the moving average.
+
+    Parameters
+    ----------
+    step : int
+        Number of the step that made them, from 1.
+    decay : float
+        Decay of the average in the long run.
+
+    Returns
+    -------
+    share : float
+        ``max(1 / step, 1 - decay)``: the average is the plain mean of all weights so far as long as these are few,
+        so that it never remembers the random weights of the beginning, and an exponential one after that.
+
+    Examples
+    --------
+    >>> average_share(1), average_share(4), round(average_share(1000), 10)
+    (1.0, 0.25, 0.01)
+    """
+    return max(1 / step, 1 - decay)
+
+
+class ValidationScore(Callback):
+    """Write the balanced accuracy on the validation people to the history, from predictions that are made anyway.
 
     Attributes
     ----------
-    epoch_ : int or None
-        The best epoch so far, counted from 1.
-    loss_, score_ : float
-        Its validation loss, and its balanced accuracy on the validation trials.
-
-    Notes
-    -----
-    Weights are copied as a state dict, never pickled or deep-copied: a fitted EEGNet has parametrisations,
-    which can be neither. Ties keep the earlier epoch. ``valid_balanced_accuracy`` is written to the history
-    from the predictions that validation makes anyway. Training that goes on (``partial_fit``) has to beat the
-    best epoch so far if the same trials validate, and starts comparing anew if others do.
+    score_ : float
+        Balanced accuracy of the last epoch; NaN without validation people.
     """
-
-    def __init__(self, patience=None):
-        self.patience = patience
-
-    def __repr__(self):
-        return f"BestEpoch(patience={self.patience!r})"
 
     def initialize(self):
         """Forget everything.
 
         Returns
         -------
-        self : BestEpoch
+        self : ValidationScore
             The callback.
         """
-        if self.patience is not None:
-            check_size("patience", self.patience)
-        self.epoch_, self.loss_, self.score_ = None, math.inf, math.nan
-        self.state_ = self.counts_ = self.judge_ = None
-        self.start_ = 0
+        self.counts_, self.score_ = None, math.nan
         return self
-
-    def on_train_begin(self, net, X=None, **kwargs):
-        """Forget what other trials have judged.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        X : Trials
-            All trials of this training.
-        **kwargs
-            Ignored.
-        """
-        judge = _digest(X, net.split_[1], net.class_weight_)
-        if self.judge_ not in (None, judge):
-            self.initialize()
-        self.judge_, self.start_ = judge, len(net.history)
 
     def on_batch_end(self, net, batch=None, training=None, y_pred=None, **kwargs):
         """Count the correct validation trials of every class.
@@ -117,6 +134,86 @@ class BestEpoch(Callback):
         self.counts_.index_add_(1, y, torch.stack([correct, torch.ones_like(correct)]))
 
     def on_epoch_end(self, net, **kwargs):
+        """Write the score down.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        **kwargs
+            Ignored.
+        """
+        if self.counts_ is None:  # nobody validates
+            return
+        correct, total = self.counts_[:, self.counts_[1] > 0]
+        self.score_, self.counts_ = (correct / total).mean().item(), None
+        net.history.record("valid_balanced_accuracy", self.score_)
+
+
+class BestEpoch(Callback):
+    """Watch the validation loss: stop when it does not fall any more, and put the weights of its minimum back.
+
+    Parameters
+    ----------
+    patience : int or None
+        Stop after this many epochs without a new minimum; None trains all epochs.
+    restore : bool
+        Whether to keep the weights of the best epoch and put them back when training ends.
+
+    Attributes
+    ----------
+    epoch_ : int or None
+        The best epoch so far, counted from 1.
+    loss_, score_ : float
+        Its validation loss, and its balanced accuracy on the validation trials.
+
+    Notes
+    -----
+    Weights are copied as a state dict, because a fitted EEGNet has parametrisations, which cannot be pickled.
+    Ties keep the earlier epoch. Training that goes on (``partial_fit``) has to beat the best epoch so far if the same
+    trials validate, and starts comparing anew if others do.
+    """
+
+    def __init__(self, patience=None, restore=True):
+        self.patience = patience
+        self.restore = restore
+
+    def __repr__(self):
+        return f"BestEpoch(patience={self.patience!r}, restore={self.restore!r})"
+
+    def initialize(self):
+        """Forget everything.
+
+        Returns
+        -------
+        self : BestEpoch
+            The callback.
+        """
+        if self.patience is not None:
+            check_size("patience", self.patience)
+        self.epoch_, self.loss_, self.score_ = None, math.inf, math.nan
+        self.state_ = self.judge_ = None
+        self.start_ = 0
+        return self
+
+    def on_train_begin(self, net, X=None, **kwargs):
+        """Forget what other trials have judged.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        X : Trials
+            All trials of this training.
+        **kwargs
+            Ignored.
+        """
+        judge = _digest(X, net.split_[1], net.class_weight_)
+        if self.judge_ not in (None, judge):
+            self.initialize()
+        self.judge_, self.start_ = judge, len(net.history)
+
+    def on_epoch_end(self, net, **kwargs):
         """Compare the epoch with the best one.
 
         Parameters
@@ -126,17 +223,16 @@ class BestEpoch(Callback):
         **kwargs
             Ignored.
         """
-        if self.counts_ is None:  # no validation trials
+        row = net.history[-1]
+        if "valid_loss" not in row:  # nobody validates
             return
-        correct, total = self.counts_[:, self.counts_[1] > 0]
-        score = (correct / total).mean().item()
-        self.counts_ = None
-        net.history.record("valid_balanced_accuracy", score)
-        epoch, loss = len(net.history), net.history[-1, "valid_loss"]
-        if loss < self.loss_:
-            self.epoch_, self.loss_, self.score_ = epoch, loss, score
-            self._keep(net.module_.state_dict())
-        elif self.patience is not None and epoch - max(self.start_, self.epoch_ or 0) >= self.patience:
+        if row["valid_loss"] < self.loss_:
+            self.epoch_, self.loss_ = len(net.history), row["valid_loss"]
+            self.score_ = row["valid_balanced_accuracy"]
+            if self.restore:
+                self.state_ = _copy_state(net.module_, self.state_)
+        elif has_waited(len(net.history), self.epoch_, self.patience, self.start_):
+            net.complete_ = True
             raise KeyboardInterrupt  # how skorch's own callbacks end training
 
     def on_train_end(self, net, **kwargs):
@@ -149,17 +245,103 @@ class BestEpoch(Callback):
         **kwargs
             Ignored.
         """
+        if not self.restore:
+            return
         if self.state_ is not None:
             net.module_.load_state_dict(self.state_)
         elif net.history and "valid_loss" in net.history[-1]:
             raise DivergedError(net.history[-1].get("train_loss"))
 
-    def _keep(self, state):
-        if self.state_ is None:
-            self.state_ = {name: tensor.clone() for name, tensor in state.items()}
+
+class AverageWeights(Callback):
+    """Average the weights and the batch-norm statistics over the last steps, and keep the average.
+
+    Parameters
+    ----------
+    decay : float
+        Decay of the average, see :func:`average_share`.
+
+    Attributes
+    ----------
+    state_ : dict of str to Tensor or None
+        The average of what the module's state dict held after every step; counters are the last ones.
+    """
+
+    def __init__(self, decay=EMA_DECAY):
+        self.decay = decay
+
+    def __repr__(self):
+        return f"AverageWeights(decay={self.decay!r})"
+
+    def initialize(self):
+        """Forget everything.
+
+        Returns
+        -------
+        self : AverageWeights
+            The callback.
+        """
+        self.state_, self.step_ = None, 0
+        return self
+
+    def on_train_begin(self, net, **kwargs):
+        """Begin a new average.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        **kwargs
+            Ignored.
+        """
+        self.initialize()
+
+    def on_batch_end(self, net, training=None, **kwargs):
+        """Take in the weights after a training step.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        training : bool
+            Whether this was a training batch.
+        **kwargs
+            Ignored.
+        """
+        if not training:
             return
-        for name, tensor in state.items():
-            self.state_[name].copy_(tensor)
+        self.step_ += 1
+        if self.state_ is None:
+            self.state_ = _copy_state(net.module_)
+            return
+        share = average_share(self.step_, self.decay)
+        for name, tensor in net.module_.state_dict().items():
+            if tensor.is_floating_point():
+                self.state_[name].lerp_(tensor, share)
+            else:
+                self.state_[name].copy_(tensor)
+
+    def on_train_end(self, net, **kwargs):
+        """Give the module its average weights.
+
+        Parameters
+        ----------
+        net : NeuralNet
+            The net.
+        **kwargs
+            Ignored.
+        """
+        if self.state_ is not None:
+            net.module_.load_state_dict(self.state_)
+
+
+def _copy_state(module, into=None):
+    state = module.state_dict()
+    if into is None:
+        return {name: tensor.clone() for name, tensor in state.items()}
+    for name, tensor in state.items():
+        into[name].copy_(tensor)
+    return into
 
 
 def _digest(trials, positions, class_weight):
@@ -184,7 +366,7 @@ class Prune(Callback):
         self.trial = trial
 
     def on_epoch_end(self, net, **kwargs):
-        """Report the balanced accuracy on the validation subject.
+        """Report the balanced accuracy on the validation people.
 
         Parameters
         ----------

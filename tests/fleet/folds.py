@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from rhythms import simulate
 
-from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor import PAPER, CensoredEEGClassifier
 from braindecode_censor.fleet import train_fleet
 
 # Of the history, what both sides write; the rest are skorch's clocks and counters.
@@ -37,7 +37,7 @@ def data(**options):
 
 def make(kind=Double, **options):
     defaults = {"max_epochs": 3, "batch_size": 24, "module__F1": 2, "module__D": 2, "module__drop_prob": 0.0}
-    return kind(**{**defaults, **options})
+    return kind(**{**PAPER, **defaults, **options})
 
 
 def folds(subjects, settings, kind=Double):

@@ -5,7 +5,7 @@ import pytest
 from fleet.folds import assert_equal, data, folds, make, train_alone, train_together
 from rhythms import IDS, METHODS_AND_MODES
 
-from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor import PAPER, CensoredEEGClassifier
 from braindecode_censor.fleet import Member, train_fleet
 
 CASES = [(None, "marginal"), *METHODS_AND_MODES]
@@ -24,10 +24,10 @@ def three(method, mode, **options):
 
 @pytest.mark.parametrize(("method", "mode"), CASES, ids=CASE_IDS)
 def test_after_fifty_steps(method, mode):
-    """valid_subject=None keeps the last weights."""
+    """Nobody validates, and the last weights are kept."""
     X, y, subjects = data(n_subjects=4)
     settings = three(method, mode, max_epochs=9, batch_size=12)[::2]
-    settings = [{**setting, "valid_subject": None} for setting in settings]
+    settings = [{**setting, "valid_subject": None, "keep": "last"} for setting in settings]
     alone = train_alone(X, y, subjects, settings)
     assert min(sum(len(epoch["batches"]) for epoch in clf.history) for clf in alone) >= 50
     for vectorise in (False, True):
@@ -90,7 +90,7 @@ OPTIONS = {
     "score estimator": {"penalty": "mige", "score_estimator": "nu", "reg": 1e-2, "lengthscale": "median"},
     "option of the callback": {"penalty": "began", "callbacks__censor__gamma": 1.2},
     "optimiser": {"penalty": "mmd", "optimizer__weight_decay": 0.3, "optimizer__betas": (0.8, 0.9)},
-    "plain classes": {"penalty": "mmd", "class_weighted": False, "standardize": False},
+    "plain classes": {"penalty": "mmd", "class_weighted": False, "normalize": "none"},
     "many validation batches": {"penalty": "mmd", "iterator_valid__batch_size": 7},
 }
 
@@ -166,7 +166,7 @@ def test_a_loss_that_is_never_finite_is_reported_and_hurts_nobody_else():
 )
 def test_what_the_fleet_cannot_train_is_said(options):
     X, y, subjects = data()
-    clf = CensoredEEGClassifier(max_epochs=1, **options)
+    clf = CensoredEEGClassifier(**{**PAPER, "max_epochs": 1, **options})
     with pytest.raises(ValueError, match=r"is not for the fleet.*engine='sequential'"):
         list(train_fleet([(0, clf, np.arange(len(y)))], X, y, subjects))
 

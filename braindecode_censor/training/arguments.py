@@ -1,0 +1,157 @@
+"""The estimator's arguments: the paper's protocol, the names that can be chosen, and checks of what a user gave."""
+
+import inspect
+from difflib import get_close_matches
+from numbers import Real
+
+import torch
+from braindecode import EEGClassifier
+from braindecode.augmentation import AugmentedDataLoader
+from skorch import NeuralNetClassifier
+
+from braindecode_censor._check import check_choice, check_positive, check_size
+from braindecode_censor.penalties.modes import MODES
+from braindecode_censor.trials.normalize import NORMALIZATIONS
+
+__all__ = [
+    "AUGMENT",
+    "KEEP",
+    "PAPER",
+    "SAMPLING",
+    "SCHEDULES",
+    "check_arguments",
+    "check_names",
+    "find_optimizer",
+]
+
+#: The paper's protocol as keyword arguments of :class:`~braindecode_censor.CensoredEEGClassifier`.
+PAPER = {
+    "censoring": "marginal",
+    "weight": 1.0,
+    "normalize": "trial-channel",
+    "augment": None,
+    "schedule": "inverse_sqrt",
+    "lr": 1e-3,
+    "max_epochs": 500,
+    "max_steps": None,
+    "keep": "best",
+    "valid_subject": "rotate",
+}
+#: The augmentation that helped most recordings: small shifts in time, lost channels, noise, and channel gains.
+AUGMENT = ("CircularTimeShift", "ChannelsDropout", "GaussianNoise", "ChannelGains")
+
+SCHEDULES = ("one_cycle", "inverse_sqrt", "constant")
+KEEP = ("last", "ema", "best")
+SAMPLING = ("balanced", "shuffle")
+
+# What other parts of the package, or older versions, call an argument of the estimator.
+_OTHER_NAMES = {
+    "method": "penalty",
+    "mode": "censoring",
+    "score": "score_estimator",
+    "standardize": "normalize",
+    "subjects": "fit(X, y, subjects=...)",
+}
+_REASONS = {"standardize": ": normalize='trial-channel' is what True was, normalize='none' what False was"}
+# What skorch lets a user set part by part, such as ``module__F1``.
+_PARTS = ("module", "criterion", "optimizer", "iterator_train", "iterator_valid", "callbacks", "dataset")
+
+
+def check_names(given, own):
+    """Raise unless every name is an argument of the estimator.
+
+    Parameters
+    ----------
+    given : iterable of str
+        Names of arguments that the constructor does not list itself.
+    own : iterable of str
+        Names that it lists.
+    """
+    hosts = {name for kind in (EEGClassifier, NeuralNetClassifier, *NeuralNetClassifier.__bases__)
+             for name in inspect.signature(kind.__init__).parameters}  # fmt: skip
+    known = {*own, *hosts} - {"self", "args", "kwargs"}
+    for name in given:
+        if name in known or (name.split("__")[0] in _PARTS and "__" in name):
+            continue
+        if name in _OTHER_NAMES:
+            raise TypeError(
+                f"CensoredEEGClassifier has no argument {name!r}; use {_OTHER_NAMES[name]}{_REASONS.get(name, '')}."
+            )
+        near = get_close_matches(name, [*known, *_OTHER_NAMES], n=1)
+        near = [_OTHER_NAMES.get(found, found) for found in near]
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise TypeError(f"CensoredEEGClassifier has no argument {name!r}.{hint}")
+
+
+def check_arguments(clf):
+    """Raise unless the arguments of training make sense.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Before it is fitted.
+    """
+    check_choice("sampling", clf.sampling, SAMPLING)
+    check_choice("censoring", clf.censoring, MODES)
+    check_choice("normalize", clf.normalize, NORMALIZATIONS)
+    check_choice("schedule", clf.schedule, SCHEDULES)
+    check_choice("keep", clf.keep, KEEP)
+    check_positive("prior", clf.prior, or_zero=True)
+    if isinstance(clf.lr, bool) or not isinstance(clf.lr, Real) or not clf.lr >= 0:
+        raise ValueError(f"lr={clf.lr!r} must be a positive number.")
+    if clf.max_epochs is None and clf.max_steps is None:
+        raise ValueError(
+            "max_epochs=None and max_steps=None: give at least one, or training would never end."
+        )
+    for name in ("max_epochs", "max_steps"):
+        if getattr(clf, name) is not None:
+            check_size(name, getattr(clf, name))
+    if clf.valid_subject is None and (clf.keep == "best" or clf.patience is not None):
+        reason = "keep='best'" if clf.keep == "best" else f"patience={clf.patience!r}"
+        raise ValueError(
+            f"{reason} needs people who validate, and valid_subject=None: name one or several, pass "
+            "valid_subject='rotate', or use keep='last' without patience."
+        )
+    if clf.train_split is not None:
+        raise ValueError("train_split is not used here: choose the validation trials with valid_subject.")
+    _check_parts(clf)
+
+
+def _check_parts(clf):
+    find_optimizer(clf.optimizer)
+    for name in ("criterion", "iterator_train", "iterator_valid"):
+        if isinstance(value := getattr(clf, name), str):
+            raise ValueError(
+                f"{name}={value!r} must be a class, not a name; leave it out for the estimator's own."
+            )
+    loader = clf.iterator_train
+    if isinstance(loader, type) and issubclass(loader, AugmentedDataLoader):
+        raise ValueError(
+            "iterator_train=AugmentedDataLoader: trials stay on the device and come from the estimator's own loader. "
+            "Pass the transforms as augment=[...] instead."
+        )
+    try:
+        torch.device(clf.device)
+    except (RuntimeError, TypeError):
+        raise ValueError(f"device={clf.device!r} is unknown; use 'cpu' or 'cuda'.") from None
+
+
+def find_optimizer(optimizer):
+    """Return the class of an optimiser.
+
+    Parameters
+    ----------
+    optimizer : str or type
+        Name of a class of ``torch.optim``, or such a class.
+
+    Returns
+    -------
+    optimizer : type
+        The class.
+    """
+    if not isinstance(optimizer, str):
+        return optimizer
+    kinds = [
+        name for name, kind in vars(torch.optim).items() if inspect.isclass(kind) and name != "Optimizer"
+    ]
+    return getattr(torch.optim, check_choice("optimizer", optimizer, kinds))
