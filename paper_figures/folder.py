@@ -8,8 +8,10 @@ from pathlib import Path
 import pandas as pd
 
 from braindecode_censor.penalties.measures import MEASURES
-from braindecode_censor.search.index import SELECTED, read_index
-from braindecode_censor.search.selection import NESTED, choose, scores_of_choice
+from braindecode_censor.search.selection import NESTED, SELECTED, choose, scores_of_choice
+from braindecode_censor.storage.experiment import read_experiment
+from braindecode_censor.storage.tables import TableError, read_index, read_sealed, read_table
+from braindecode_censor.storage.trainings import TrainingCache
 
 __all__ = ["BASELINE", "SELECTED", "Missing", "Results", "read_results"]
 
@@ -57,6 +59,12 @@ class Results:
             raise Missing(f"{self.folder} holds no scores: call `autotransfer run --out {self.folder}` first")
         return self.all_scores
 
+    @property
+    def chance(self):
+        """Balanced accuracy of guessing, or None if the folder does not know its classes."""
+        classes = self.identity.get("classes")
+        return 1 / len(classes) if classes else None
+
     @cached_property
     def decoders(self):
         """Name to setting (or one setting per subject) of what the figures compare."""
@@ -101,13 +109,12 @@ class Results:
         frame : DataFrame
             Its rows.
         """
-        file = self.folder / path
-        if not file.is_file():
+        if not (self.folder / path).is_file():
             raise Missing(f"{self.folder} holds no {path}: {remedy}")
         try:
-            return pd.read_csv(file)
-        except pd.errors.EmptyDataError:
-            raise Missing(f"{file} is empty: {remedy}") from None
+            return read_table(self.folder, path)
+        except TableError as reason:
+            raise Missing(str(reason)) from None
 
     def probed(self, name):
         """Read what was seen in the stored weights.
@@ -138,13 +145,16 @@ class Results:
         histories : dict of object to DataFrame
             Test subject to one row per epoch.
         """
-        index = read_index(self.folder)
+        try:
+            index = read_index(self.folder)
+        except TableError as reason:
+            raise Missing(str(reason)) from None
         mine = index[index["setting"] == self.decoders[decoder]]
-        found = {}
+        cache, found = TrainingCache(self.folder / "trainings"), {}
         for row in mine[mine["seed"] == mine["seed"].min()].itertuples():
-            path = self.folder / "trainings" / f"{row.key}.json"
-            if path.is_file():
-                found[row.subject] = pd.DataFrame(json.loads(path.read_text()).get("history", {}))
+            record = cache.read(row.key)
+            if record is not None:
+                found[row.subject] = pd.DataFrame(record.get("history", {}))
         return found
 
 
@@ -166,14 +176,15 @@ def read_results(folder):
         raise Missing(
             f"results={str(folder)!r} is no folder: make one with `autotransfer demo --out {folder}`"
         )
-    experiment = _read_json(folder / "experiment.json")
-    chosen = _read_json(folder / "chosen.json")
-    identity, notes = experiment.get("identity", {}), []
-    path = folder / "scores.csv"
-    if not path.is_file():
-        notes.append(f"{folder} holds no scores.csv: only what needs no scores is drawn")
-        return Results(folder, identity, experiment.get("provenance", {}), None, chosen, notes)
-    scores = pd.read_csv(path)
+    try:
+        content = read_experiment(folder) if (folder / "experiment.json").is_file() else {}
+        identity, made, notes = content.get("identity", {}), content.get("provenance", {}), []
+        if not (folder / "scores.csv").is_file():
+            notes.append(f"{folder} holds no scores.csv: only what needs no scores is drawn")
+            return Results(folder, identity, made, None, {}, notes)
+        scores, chosen = read_table(folder, "scores.csv"), json.loads(read_sealed(folder, "chosen.json"))
+    except ValueError as reason:  # changed by hand: what was drawn of it would be about nothing
+        raise Missing(str(reason)) from None
     bad = scores[scores["score"].isna()]
     for setting, rows in bad.groupby("setting", sort=False):
         total = int((scores["setting"] == setting).sum())
@@ -187,8 +198,4 @@ def read_results(folder):
         notes.append(f"{chosen['paper']} was selected, but has no scores: AutoTransfer is not drawn")
     if scores["subject"].nunique() == 1:
         notes.append("one subject only: nothing can be said about transfer between people")
-    return Results(folder, identity, experiment.get("provenance", {}), scores, chosen, notes)
-
-
-def _read_json(path):
-    return json.loads(path.read_text()) if path.is_file() else {}
+    return Results(folder, identity, made, scores, chosen, notes)

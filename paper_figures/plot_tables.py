@@ -10,7 +10,7 @@ from braindecode_censor.figures.product import Table, run_script
 from braindecode_censor.figures.style import label_of
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.modes import MODES
-from braindecode_censor.search.candidates import METHODS, PAPER, expand
+from braindecode_censor.search.candidates import METHODS, PAPER_GRID, expand
 
 # Key of a grid -> how it is called, in plain text and in LaTeX.
 PARAMETERS = {
@@ -47,7 +47,7 @@ def hyperparameters(results):
         Columns methods, parameter and values; methods with the same values share a row.
     """
     values = {}
-    for setting in expand(results.identity.get("grid") or PAPER):
+    for setting in expand(results.identity.get("grid") or PAPER_GRID):
         for key, value in setting.as_dict().items():
             if key != "method":
                 found = values.setdefault((setting.method, key), [])

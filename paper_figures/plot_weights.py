@@ -33,10 +33,7 @@ def numbers(results):
         (mean over the folds, of settings that were cross-validated); the baseline has a row without weight.
     """
     search = results.require("search.csv", "it is written by `autotransfer run`")
-    parts = search["setting"].str.extract(r"^[^-]+-(?P<mode>[^-]+)-(?P<weight>[\d.]+(?:e[+-]?\d+)?)(?:-|$)")
-    frame = pd.DataFrame({"method": search["method"], "mode": parts["mode"]})
-    frame["weight"], frame["setting"] = parts["weight"].astype(float), search["setting"]
-    frame["search"] = search["score_valid"]
+    frame = search[["method", "mode", "weight", "setting"]].assign(search=search["score_valid"])
     tested = results.scores.groupby("setting")["score"].mean()
     frame["test"] = frame["setting"].map(tested)
     baseline = pd.DataFrame(

@@ -9,9 +9,9 @@ import argparse
 import sys
 from pathlib import Path
 
-import pandas as pd
-
 from braindecode_censor.report.probing import probe
+from braindecode_censor.storage.files import locked
+from braindecode_censor.storage.tables import read_table
 
 
 def main():
@@ -25,8 +25,9 @@ def main():
     try:
         if not table.is_file():
             raise ValueError(f"{args.results} holds no table.csv: call `autotransfer run` or `report` first.")
-        print(probe(args.results, pd.read_csv(table, index_col="decoder")))
-    except ValueError as error:
+        with locked(args.results):
+            print(probe(args.results, read_table(args.results, "table.csv").set_index("decoder")))
+    except (ValueError, OSError) as error:
         sys.exit(f"{parser.prog}: {error}")
 
 

@@ -6,6 +6,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from braindecode_censor.search.candidates import METHODS
+from braindecode_censor.search.selection import NESTED, SELECTED
 
 __all__ = [
     "COLUMN",
@@ -31,8 +32,8 @@ _LOOKS = {
             METHODS, _COLOURS, "s^Dv<", ("Adv", "MIGE", "MMD", "PairMMD", "BEGAN")
         )
     },
-    "AutoTransfer (paper)": ("#D55E00", "P", "AutoTransfer"),
-    "AutoTransfer (nested)": ("#000000", "*", "AutoTransfer (nested)"),
+    SELECTED: ("#D55E00", "P", "AutoTransfer"),
+    f"AutoTransfer ({NESTED})": ("#000000", "*", "AutoTransfer (nested)"),
 }
 _OTHERS = ("#8C6D31", "#637939", "#7B4173", "#843C39")
 _LONGEST = 14  # letters of a label before it is cut

@@ -1,7 +1,9 @@
 """The command ``autotransfer``: one function per subcommand, each thin over the library."""
 
 import argparse
+import os
 import sys
+import warnings
 
 from braindecode_censor._version import __version__
 from braindecode_censor.autotransfer import cli_datasets, cli_pipelines, cli_run
@@ -35,13 +37,24 @@ def main(argv=None):
     """
     args = build_parser().parse_args(argv)
     try:
-        return args.run(args)
+        with warnings.catch_warnings():
+            hide_foreign_warnings()
+            return args.run(args)
     except (ValueError, OSError) as error:
         print(f"autotransfer: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("autotransfer: interrupted; `autotransfer resume` goes on with what is left", file=sys.stderr)
         return 130
+
+
+def hide_foreign_warnings():
+    """Show the warnings of this package and nobody else's: a user of the shell can do nothing about those."""
+    warnings.simplefilter("ignore")
+    warnings.filterwarnings("default", module="braindecode_censor")
+    # Workers of several processes start with this filter; ours are said by the process that the user sees.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    os.environ.setdefault("MNE_LOGGING_LEVEL", "ERROR")
 
 
 if __name__ == "__main__":

@@ -31,8 +31,16 @@ def add_commands(commands):
     _add_machine(run)
     run.add_argument("--out", required=True, help="folder for results")
     run.set_defaults(run=run_experiment)
-    resume = commands.add_parser("resume", help="go on with an experiment that was interrupted")
+    resume = commands.add_parser(
+        "resume",
+        help="go on with an experiment, or add seeds and settings to it",
+        description="Go on with what is left. With --seeds, --preset or --nested, add to an experiment, "
+        "whether it is finished or not: only the new trainings are done.",
+    )
     resume.add_argument("--out", required=True, help="folder of the experiment")
+    resume.add_argument("--seeds", type=int, help="number of seeds altogether")
+    resume.add_argument("--preset", help="quick, paper, or a YAML file: settings to add")
+    resume.add_argument("--nested", action="store_true", help="add the nested rule")
     _add_machine(resume)
     resume.set_defaults(run=resume_experiment)
     demo = commands.add_parser("demo", help="the whole method on simulated subjects, in minutes")
@@ -60,6 +68,12 @@ def _add_experiment(parser):
     add("--epochs", type=int, help="epochs at most, instead of the preset's")
     add("--patience", type=int, help="epochs without progress before stopping, instead of the preset's")
     add("--device", default="cpu", help="cpu or cuda")
+    add(
+        "--paradigm",
+        help="how trials are cut, such as MotorImagery or P300; what fits the dataset if not given",
+    )
+    add("--normalize", help="how trials are normalised, instead of the preset's; see CensoredEEGClassifier")
+    add("--others", action="append", default=[], choices=["riemann"], help="a classical pipeline beside ours")
     add(
         "--engine",
         choices=["sequential", "fleet"],
@@ -92,12 +106,24 @@ def run_experiment(args):
     int
         Exit code.
     """
-    training = {"max_epochs": args.epochs, "patience": args.patience}
+    training = {"max_epochs": args.epochs, "patience": args.patience, "normalize": args.normalize}
     training = {name: value for name, value in training.items() if value is not None}
     if args.device != "cpu":
         training["device"] = args.device
     options = _parse_options(args.dataset_option)
-    names = ("dataset", "preset", "seed", "seeds", "search", "trials", "top", "nested", "engine")
+    names = (
+        "dataset",
+        "preset",
+        "seed",
+        "seeds",
+        "search",
+        "trials",
+        "top",
+        "nested",
+        "engine",
+        "paradigm",
+        "others",
+    )
     arguments = {name: getattr(args, name) for name in names}
     return _run(args, training=training, dataset_options=options, **arguments)
 
@@ -115,29 +141,35 @@ def resume_experiment(args):
     int
         Exit code.
     """
-    from braindecode_censor.search.candidates import Preset, expand
-    from braindecode_censor.storage.files import read_experiment
+    from braindecode_censor.search.candidates import Preset, expand, get_preset
+    from braindecode_censor.storage.experiment import read_experiment
 
     known = read_experiment(args.out)["identity"]
-    if known.get("dataset") is None:
-        raise ValueError(
-            f"out={args.out!r} was made with a dataset object: resume it in Python by calling AutoTransfer "
-            "with the same arguments."
+    unknown = [name for name in known["others"] if name != "riemann"]
+    if known["dataset"] is None or unknown:
+        made = (
+            "a dataset object" if known["dataset"] is None else f"pipelines of your own, {', '.join(unknown)}"
         )
-    preset = Preset(expand(known["grid"]), known["training"])
-    search = known["search"]
+        raise ValueError(
+            f"out={args.out!r} was made with {made}: resume it in Python by calling AutoTransfer with the same "
+            "arguments."
+        )
+    more = get_preset(args.preset).grid if args.preset else ()
+    grid = expand([*known["grid"], *(setting.as_dict() for setting in more)])
     return _run(
         args,
         dataset=known["dataset"],
         dataset_options=known["dataset_options"],
-        preset=preset,
-        seed=known["seeds"][0],
-        seeds=len(known["seeds"]),
-        search=search["kind"],
-        trials=search.get("trials", 20),
+        paradigm=known["paradigm"],
+        preset=Preset(grid, known["training"]),
+        seed=known["first_seed"],
+        seeds=args.seeds or len(known["seeds"]),
+        search=known["search"],
+        trials=known["trials"] or 20,
         top=known["top"],
-        nested=known["nested"],
-        engine=known.get("engine", "sequential"),
+        nested=known["nested"] or args.nested,
+        others=known["others"],
+        engine=known["engine"],
     )
 
 
@@ -196,32 +228,21 @@ def _run(args, **arguments):
 
 
 def _show(args, result):
-    if args.json:
-        print(json.dumps(result.as_json()))
-        return
-    columns = ["setting", "mean", "lower_quartile", "worst", "gain", "p", "seed_spread", "distinguishable"]
-    print(result.table[columns].to_string(float_format="{:.3f}".format))
-    row = result.table.loc["AutoTransfer (paper)"]
-    seeds = int(row["seeds"])
-    told = {
-        True: "distinguishable from",
-        False: "not distinguishable from",
-        None: "one seed cannot tell it from",
-    }
-    print(f"\nSelected: {result.selected}")
-    print(
-        f"Gain over the baseline: {row['gain']:+.3f} in the mean (95 % interval {row['low']:+.3f} to "
-        f"{row['high']:+.3f}, p = {row['p']:.3f}), {row['gain_lower_quartile']:+.3f} in the lower quartile; "
-        f"{seeds} seed{'s' if seeds > 1 else ''}, {told[row['distinguishable']]} chance of the seed."
-    )
-    print(f"Results: {result.out}\nReport: {result.report}")
+    from braindecode_censor.report.wording import describe_result
+
+    for note in result.notes:
+        print(f"autotransfer: {note}", file=sys.stderr)
+    print(json.dumps(result.as_json()) if args.json else describe_result(result))
 
 
 def _parse_options(texts):
     options = {}
     for text in texts:
         key, separator, value = text.partition("=")
-        if not separator:
+        if not separator or not key:
             raise ValueError(f"--dataset-option={text!r} must look like key=value.")
-        options[key] = yaml.safe_load(value)
+        try:
+            options[key] = yaml.safe_load(value)
+        except (yaml.YAMLError, ValueError, RecursionError):
+            raise ValueError(f"--dataset-option={text!r}: {value!r} is no number, word or list.") from None
     return options

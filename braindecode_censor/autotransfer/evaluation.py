@@ -1,18 +1,17 @@
 """Cross-validation by MOABB itself: its evaluation, its splits, its scores, its result file."""
 
-import shutil
+import os
 import tempfile
 import warnings
 from pathlib import Path
 
 import moabb
 import pandas as pd
-from moabb.evaluations import CrossSubjectEvaluation
 from sklearn.pipeline import make_pipeline
 
+from braindecode_censor.fleet.evaluation import CrossSubjectEvaluation
 from braindecode_censor.search.jobs import make_estimator
-from braindecode_censor.storage.cached import Remembered
-from braindecode_censor.storage.files import clear_errors
+from braindecode_censor.storage.files import write_atomically
 
 __all__ = ["SUFFIX", "cross_validate", "make_pipelines", "tidy"]
 
@@ -20,7 +19,7 @@ __all__ = ["SUFFIX", "cross_validate", "make_pipelines", "tidy"]
 SUFFIX = "autotransfer"
 
 
-def make_pipelines(settings, seeds, training, roster, memory):
+def make_pipelines(settings, seeds, training, all_subjects):
     """Return one MOABB pipeline per setting and seed.
 
     Parameters
@@ -31,10 +30,8 @@ def make_pipelines(settings, seeds, training, roster, memory):
         Seeds.
     training : dict
         Arguments that all trainings share.
-    roster : list
+    all_subjects : list
         All subjects of the dataset.
-    memory : Memory
-        Where finished trainings lie.
 
     Returns
     -------
@@ -43,7 +40,7 @@ def make_pipelines(settings, seeds, training, roster, memory):
     """
     return {
         _pipeline_name(setting.name, seed): make_pipeline(
-            Remembered(make_estimator(setting, seed, training, roster), str(memory.folder))
+            make_estimator(setting, seed, training, all_subjects)
         )
         for setting in settings
         for seed in seeds
@@ -60,7 +57,7 @@ def cross_validate(dataset, paradigm, pipelines, out):
     paradigm : moabb.paradigms.base.BaseParadigm
         With a scorer whose first entry is balanced accuracy, and ``valid``.
     pipelines : dict of str to estimator
-        Any mixture of ours and others.
+        Any mixture of ours, which are read from ``trainings/``, and others.
     out : Path
         Folder; the file lies under ``moabb/results``.
 
@@ -70,7 +67,10 @@ def cross_validate(dataset, paradigm, pipelines, out):
         As MOABB returns it: one row per pipeline, subject and session.
     """
     moabb.set_log_level("error")
-    with clear_errors(out), tempfile.TemporaryDirectory(dir=out, prefix=".moabb-") as scratch:
+    # HDF5 ends the process when the disk is full, so MOABB writes to memory where there is such a place. Its
+    # finished file then replaces the old one, and an error of that is ours to report.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory, prefix="moabb-") as scratch:
         evaluation = CrossSubjectEvaluation(
             paradigm=paradigm,
             datasets=[dataset],
@@ -79,19 +79,14 @@ def cross_validate(dataset, paradigm, pipelines, out):
             overwrite=False,
             n_jobs=1,
             random_state=0,
+            cache=out / "trainings",
         )
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # MOABB's and Braindecode's, about names and layers of no concern here
+            # MOABB's and Braindecode's, about names and layers of no concern here
+            warnings.simplefilter("ignore")
             results = evaluation.process(pipelines)
-        # HDF5 cannot be written safely against a crash, so a finished file replaces the old one.
         for made in Path(scratch).rglob("*.hdf5"):
-            target = out / "moabb" / made.relative_to(scratch)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            part = target.with_name(target.name + ".part")
-            shutil.copyfile(made, part)
-            part.replace(target)
+            write_atomically(out / "moabb" / made.relative_to(scratch), made.read_bytes())
     return results
 
 
@@ -124,7 +119,7 @@ def tidy(results, settings, seeds, recording, others=()):
     ]
     entries += [(name, None, name, seeds[0], name) for name in others]
     for method, mode, setting, seed, pipeline in entries:
-        for subject in recording.roster:
+        for subject in recording.all_subjects:
             score, valid = by_name.loc[(pipeline, str(subject))]
             rows.append((method, mode, setting, seed, subject, recording.successor(subject), score, valid))
     columns = ["method", "mode", "setting", "seed", "subject", "valid_subject", "score", "score_valid"]

@@ -5,22 +5,25 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 
 from braindecode_censor._check import check_choice, check_size
 from braindecode_censor.autotransfer.evaluation import cross_validate, make_pipelines, tidy
 from braindecode_censor.autotransfer.progress import Progress
-from braindecode_censor.autotransfer.result import finish, write_csv
-from braindecode_censor.datasets import default_paradigm, with_paper_scores
+from braindecode_censor.autotransfer.references import make_references
+from braindecode_censor.autotransfer.result import finish
 from braindecode_censor.search import plan
+from braindecode_censor.search.backends import Backend
 from braindecode_censor.search.candidates import BASELINE, get_preset
-from braindecode_censor.search.index import write_index
-from braindecode_censor.search.jobs import Backend
-from braindecode_censor.search.recording import Recording, digest_of_data, make_dataset
+from braindecode_censor.search.jobs import index_of
+from braindecode_censor.search.optuna_search import hide_password, search
+from braindecode_censor.search.recording import Recording, digest_of_data, make_dataset, make_paradigm
 from braindecode_censor.search.selection import best_of_each_method, choose_nested
-from braindecode_censor.storage.cached import known_data
-from braindecode_censor.storage.files import clean, locked, open_experiment
-from braindecode_censor.storage.trainings import Memory, versions
+from braindecode_censor.search.training_options import check_training
+from braindecode_censor.storage.experiment import open_experiment, read_experiment
+from braindecode_censor.storage.files import clean, locked
+from braindecode_censor.storage.keys import versions
+from braindecode_censor.storage.tables import INDEX, is_intact, write_table
+from braindecode_censor.storage.trainings import TrainingCache
 
 __all__ = ["AutoTransfer"]
 
@@ -33,7 +36,8 @@ class AutoTransfer:
     dataset : str or moabb.datasets.base.BaseDataset
         Name (see ``autotransfer datasets``), folder of epochs, or a MOABB dataset of four subjects or more.
     out : str or path-like
-        Folder for results. Running again with the same arguments goes on where it stopped.
+        Folder for results. Running again with the same arguments goes on where it stopped; with more seeds, settings
+        or trials it adds to what is there, and only the new trainings are done.
     preset : str, path-like or list of dict
         "quick", "paper", or your own grid, see :func:`~braindecode_censor.search.candidates.get_preset`.
     seed : int
@@ -53,13 +57,14 @@ class AutoTransfer:
         keeps them in `out`.
     dataset_options : dict or None
         Options of a dataset given by name.
-    paradigm : moabb.paradigms.base.BaseParadigm or None
-        How trials are cut; None takes what fits the dataset. Scores are balanced accuracies, whatever it scores.
+    paradigm : str, moabb.paradigms.base.BaseParadigm or None
+        How trials are cut: a paradigm, the name of one of ours or MOABB's, or None for what fits the dataset. Scores
+        are balanced accuracies, whatever it scores.
     training : dict or None
         Arguments of :class:`~braindecode_censor.CensoredEEGClassifier` that replace the preset's, such as
         ``max_epochs`` or ``device``.
-    others : dict of str to estimator or None
-        Further pipelines, evaluated beside ours.
+    others : dict of str to estimator, list of str or None
+        Further pipelines, evaluated beside ours. The name "riemann" stands for a tangent-space classifier of pyRiemann.
     jobs : int
         Trainings at a time.
     backend, scheduler : str or None
@@ -97,25 +102,28 @@ class AutoTransfer:
     ):
         self.out = Path(out)
         self.preset = get_preset(preset)
+        if training is not None and not isinstance(training, dict):
+            raise ValueError(f"training={training!r} must be a mapping, such as {{'max_epochs': 50}}.")
         self.training = check_training({**self.preset.training, **(training or {})}, backend)
         self.seeds = [check_size("seed", seed, 0) + k for k in range(check_size("seeds", seeds))]
         self.search, self.nested = check_choice("search", search, ["grid", "optuna"]), bool(nested)
         self.top, self.trials = check_size("top", top), check_size("trials", trials)
         self.storage = storage
         if storage is not None and self.search != "optuna":
+            address = hide_password(storage, storage)
             raise ValueError(
-                f"storage={storage!r} is for search='optuna'; the grid keeps all it needs in out."
+                f"storage={address!r} is for search='optuna'; the grid keeps all it needs in out."
             )
         if self.nested and self.search == "optuna":
             raise ValueError(
                 "nested=True needs search='grid': Optuna's proposals depend on the test subject."
             )
+        self.backend = Backend(jobs, backend, scheduler, engine)
         self.name, self.dataset_options = dataset, dict(dataset_options or {})
         self.dataset = make_dataset(dataset, self.dataset_options)
-        self.paradigm = default_paradigm(self.dataset) if paradigm is None else with_paper_scores(paradigm)
-        self.others = dict(others or {})
-        self.backend = Backend(jobs, backend, scheduler, engine)
-        self.memory = Memory(self.out / "trainings")
+        self.paradigm = make_paradigm(paradigm, self.dataset)
+        self.others = make_references(others, self.dataset)
+        self.cache = TrainingCache(self.out / "trainings")
         self._recording = None
 
     @property
@@ -139,47 +147,83 @@ class AutoTransfer:
             "dataset_options": self.dataset_options,
             "dataset_code": self.dataset.code,
             "subjects": [str(subject) for subject in self.dataset.subject_list],
+            "classes": self.recording.classes,
             "paradigm": type(self.paradigm).__name__,
             # catches other options of the paradigm and files that changed under the same name
             "data": digest_of_data(self.recording),
-            "grid": [setting.as_dict() for setting in self.preset.grid],
             "training": self.training,
+            "search": self.search,
+            "first_seed": self.seeds[0],
+            "engine": self.backend.engine,  # rounding differs
+            "versions": versions(),
+            "grid": [setting.as_dict() for setting in self.preset.grid],
             "seeds": self.seeds,
-            "search": {"kind": self.search, **({"trials": self.trials} if self.search == "optuna" else {})},
+            "trials": self.trials if self.search == "optuna" else 0,
             "top": self.top,
             "nested": self.nested,
-            # rounding differs; absent from experiments older than the fleet
-            **({} if self.backend.engine == "sequential" else {"engine": self.backend.engine}),
-            "versions": versions(),
+            "others": list(self.others),
         }
 
     def plan(self):
-        """Return how many trainings there will be and about how long they take.
+        """Return how many trainings there are, how many are left, and about how long they take.
 
         Returns
         -------
         plan : dict
             See :func:`~braindecode_censor.search.plan.describe_plan`.
         """
-        counts = plan.count_trainings(
-            self.preset.grid, len(self.recording.roster), len(self.seeds), self.top, self.nested
-        )
-        if self.search == "optuna":
-            methods = {setting.method for setting in self.preset.grid}
-            counts["total"] += self.trials * len(methods) - counts["search"]
-            counts["search"] = self.trials * len(methods)
-        seconds = plan.time_epochs(self.preset.grid, self.recording, self.training)
-        return plan.describe_plan(
-            self.preset.grid, counts, seconds, self.training["max_epochs"], self.backend.jobs
-        )
+        trials = self.trials if self.search == "optuna" else None
+        sizes = (len(self.recording.all_subjects), len(self.seeds), self.top, self.nested)
+        counts = plan.count_trainings(self.preset.grid, *sizes, trials)
+        left = self._count_left(counts)
+        seconds = plan.time_epochs(self.preset.grid, self.recording, self.training) if left else {}
+        epochs = self.training["max_epochs"]
+        return plan.describe_plan(self.preset.grid, counts, left, seconds, epochs, self.backend.jobs)
 
-    def run(self, progress=None):
+    def _count_left(self, counts):
+        """Count the trainings that are not on disk, at most."""
+        if not (self.out / "experiment.json").is_file():
+            return counts["total"]
+        if self.search == "optuna":
+            known = read_experiment(self.out)["identity"]
+            if is_intact(self.out, "scores.csv") and known["trials"] == self.trials:
+                return 0
+            return counts["total"]
+        first = plan.search_jobs(self.preset.grid, self.recording, self.seeds[0])
+        found = self._finished(first)
+        if len(found) < len(first):
+            return counts["total"] - len(found)
+        settings = [BASELINE, *self.keep_best(found, write=False)]
+        jobs = plan.cross_validation_jobs(settings, self.recording, self.seeds)
+        left = len(jobs) - len(self._finished(jobs))
+        if not self.nested:
+            return left
+        n_subjects = len(self.recording.all_subjects)
+        for test in self.recording.all_subjects:
+            jobs = plan.search_jobs(self.preset.grid, self.recording, self.seeds[0], test)
+            found = self._finished(jobs)
+            if len(found) < len(jobs):
+                left += len(jobs) - len(found)
+                left += (len(settings) - 1) * ((n_subjects - 1) * len(self.seeds) - 1)
+                continue
+            jobs = plan.nested_jobs(self.keep_best(found, write=False), self.recording, self.seeds, test)
+            left += len(jobs) - len(self._finished(jobs))
+        return left
+
+    def _finished(self, jobs):
+        records = {job: self.cache.read(job.key(self.recording, self.training)) for job in jobs}
+        return {job: record for job, record in records.items() if record is not None}
+
+    def run(self, progress=None, report=True):
         """Do all of it, or what is left of it.
 
         Parameters
         ----------
         progress : Progress or None
             Shows how far it is; None shows a bar on a terminal and nothing elsewhere.
+        report : bool
+            Whether to probe the decoders, draw the figures and write the page. Tables are written in any case, and
+            ``autotransfer report`` makes up for it later.
 
         Returns
         -------
@@ -200,17 +244,15 @@ class AutoTransfer:
             finally:
                 progress.close()
                 self.backend.close()
-            return finish(self.out, scores, inner, self.recording)
+            return finish(self.out, scores, inner, self.recording, report)
 
     def _run_jobs(self, jobs, stage, progress):
         with progress.stage(stage, len(set(jobs))) as report:
-            return self.backend.run(jobs, self.recording, self.training, self.memory, report)
+            return self.backend.run(jobs, self.recording, self.training, self.cache, report)
 
     def _search(self, progress):
         """Return the best settings of each method on one split."""
         if self.search == "optuna":
-            from braindecode_censor.search.optuna_search import search
-
             return search(self, progress)
         jobs = plan.search_jobs(self.preset.grid, self.recording, self.seeds[0])
         records = self._run_jobs(jobs, "search", progress)
@@ -233,7 +275,7 @@ class AutoTransfer:
         """
         frame = _frame(records)
         if write:
-            write_csv(self.out / "search.csv", frame)
+            write_table(self.out, "search.csv", frame)
         known = {job.setting.name: job.setting for job in records}
         order = {setting.name: k for k, setting in enumerate(self.preset.grid)}
         frame = frame.sort_values("setting", key=lambda names: names.map(order), kind="stable")
@@ -251,20 +293,19 @@ class AutoTransfer:
         if failed:
             progress.say(f"Left out, their loss was not finite in some fold: {', '.join(failed)}")
         settings = [setting for setting in settings if setting.name not in failed]
-        pipelines = make_pipelines(settings, self.seeds, self.training, self.recording.roster, self.memory)
+        pipelines = make_pipelines(settings, self.seeds, self.training, self.recording.all_subjects)
         done = [job for job in jobs if job.setting.name not in failed]
-        write_index(self.memory, done, self.recording, self.training)
+        write_table(self.out, INDEX, index_of(done, self.recording, self.training))
         if not progress.quiet:
             progress.say(f"MOABB scores {len(done)} folds.")
-        with known_data(self.recording):
-            results = cross_validate(self.dataset, self.paradigm, {**pipelines, **self.others}, self.out)
+        results = cross_validate(self.dataset, self.paradigm, {**pipelines, **self.others}, self.out)
         return tidy(results, settings, self.seeds, self.recording, self.others)
 
     def _nested(self, progress):
         """Return inner validation scores of every outer fold; the search, too, is done without its subject."""
         frames = []
-        for test in self.recording.roster:
-            searching = [plan.Job(setting, self.seeds[0], test) for setting in self.preset.grid]
+        for test in self.recording.all_subjects:
+            searching = plan.search_jobs(self.preset.grid, self.recording, self.seeds[0], test)
             records = self._run_jobs(searching, f"nested search without {test}", progress)
             jobs = plan.nested_jobs(self.keep_best(records, write=False), self.recording, self.seeds, test)
             frames.append(_frame(self._run_jobs(jobs, f"nested folds without {test}", progress)))
@@ -278,7 +319,7 @@ class AutoTransfer:
             for name in dict.fromkeys(choose_nested(inner))
             if name not in {*scores["setting"], "baseline"}
         ]
-        write_csv(self.out / "nested.csv", inner)
+        write_table(self.out, "nested.csv", inner)
         if not missing:
             return scores
         settings = [
@@ -287,35 +328,12 @@ class AutoTransfer:
         return self._cross_validate([*settings, *missing], progress)
 
 
-def check_training(training, backend):
-    """Raise unless the arguments are those that trainings may share.
-
-    Parameters
-    ----------
-    training : dict
-        Arguments of :class:`~braindecode_censor.CensoredEEGClassifier`.
-    backend : str
-        Where trainings run.
-
-    Returns
-    -------
-    training : dict
-        The same arguments.
-    """
-    own = {"random_state": "seed", "valid_subject": "the folds", "roster": "the dataset", "penalty": "preset"}
-    own |= {"censoring": "preset", "weight": "preset"}
-    for name in own.keys() & training.keys():
-        raise ValueError(f"training has {name!r}, which {own[name]} decides: leave it out.")
-    device = str(training.get("device", "cpu"))
-    if device.startswith("cuda") and backend == "local" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r}: torch finds no GPU on this machine; use device='cpu'.")
-    return training
-
-
 def _frame(records):
     rows = [
         {
             "method": job.setting.method,
+            "mode": job.setting.mode,
+            "weight": job.setting.weight,
             "setting": job.setting.name,
             "seed": job.seed,
             "subject": job.test_subject,

@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 
 import braindecode_censor
-from braindecode_censor.search.candidates import BASELINE, METHODS, QUICK, Setting
+from braindecode_censor.search.candidates import BASELINE, METHODS, QUICK_GRID, Setting
 
 __all__ = ["PARADIGM_FOLDERS", "pipeline_texts", "pipelines_folder", "write_pipelines"]
 
@@ -34,7 +34,7 @@ def pipeline_settings():
     """
     found = [BASELINE]
     for method in METHODS:
-        entry = next(dict(entry) for entry in QUICK if entry["method"] == method)
+        entry = next(dict(entry) for entry in QUICK_GRID if entry["method"] == method)
         weight = max(entry["weight"])
         options = {k: v for k, v in entry.items() if k not in ("method", "mode", "weight")}
         found += [Setting(method, mode, weight, tuple(sorted(options.items()))) for mode in _MODES]

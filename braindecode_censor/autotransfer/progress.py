@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from tqdm import tqdm
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "best_so_far"]
 
 
 class Progress:
@@ -37,13 +37,13 @@ class Progress:
         report : callable
             To be called with every job and its record.
         """
-        best = (0.0, "")
+        found = {}
         with tqdm(total=total, desc=name, unit="training", disable=self.quiet, file=sys.stderr) as self._bar:
 
             def report(job, record):
-                nonlocal best
-                best = max(best, (record.get("valid_score", 0.0), job.setting.name))
-                self._bar.set_postfix_str(f"best so far {best[1]} ({best[0]:.3f})", refresh=False)
+                if "valid_score" in record:
+                    found.setdefault(job.setting.name, []).append(record["valid_score"])
+                self._bar.set_postfix_str(best_so_far(found), refresh=False)
                 self._bar.update()
 
             yield report
@@ -62,3 +62,29 @@ class Progress:
         """End the bar, also after an error."""
         if self._bar is not None:
             self._bar.close()
+
+
+def best_so_far(found):
+    """Say which setting is best on average.
+
+    Parameters
+    ----------
+    found : dict of str to list of float
+        Setting to the validation scores of its folds so far.
+
+    Returns
+    -------
+    text : str
+        Names the highest mean among the settings with most folds: a single lucky fold proves nothing.
+
+    Examples
+    --------
+    >>> best_so_far({"a": [0.5, 0.7], "b": [0.6, 0.8], "c": [0.9]})
+    'best so far b (0.700 over 2 folds)'
+    """
+    if not found:
+        return ""
+    most = max(map(len, found.values()))
+    means = {name: sum(scores) / most for name, scores in found.items() if len(scores) == most}
+    best = max(means, key=means.get)
+    return f"best so far {best} ({means[best]:.3f} over {most} fold{'s' if most > 1 else ''})"

@@ -5,18 +5,19 @@ import json
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 
 from braindecode_censor.storage.files import write_atomically
 
 __all__ = ["Checkpoint"]
 
+_CHECKSUM = hashlib.sha256().digest_size
 _HOST = ("history", "count", "seconds", "best_epoch", "best_loss", "best_score")
 
 
 class Checkpoint:
-    """One safetensors file with the members of a group that have begun and not finished.
+    """One file with the members of a group that have begun and not finished: a checksum and safetensors.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class Checkpoint:
 
     def __init__(self, folder, signature):
         name = hashlib.sha256(signature.encode()).hexdigest()[:16]
-        self.path = None if folder is None else Path(folder, f"{name}.safetensors")
+        self.path = None if folder is None else Path(folder, f"{name}.checkpoint")
 
     def write(self, group):
         """Write where a group stands, in place of what was written before.
@@ -51,7 +52,10 @@ class Checkpoint:
             states = [member.censor.generator.get_state() for member in group.members]
             tensors["noise_generator"] = torch.stack(states)
         host = {str(m.key): {name: getattr(m, name) for name in _HOST} for m in group.members}
-        write_atomically(self.path, save(tensors, {"members": json.dumps(host)}))
+        # The text goes along as a tensor of bytes, so that one checksum covers everything.
+        tensors["members"] = torch.frombuffer(bytearray(json.dumps(host).encode()), dtype=torch.uint8)
+        content = save(tensors)
+        write_atomically(self.path, hashlib.sha256(content).digest() + content)
 
     def read(self, members):
         """Put members back to where they stood.
@@ -82,11 +86,16 @@ class Checkpoint:
         return states
 
     def _load(self):
+        if self.path is None:
+            return {}, {}
         try:
-            with safe_open(self.path, framework="pt") as file:
-                host = json.loads(file.metadata()["members"])
-                return host, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError, TypeError, KeyError, ValueError):
+            written = self.path.read_bytes()
+            checksum, content = written[:_CHECKSUM], written[_CHECKSUM:]
+            if hashlib.sha256(content).digest() != checksum:
+                return {}, {}
+            tensors = load(content)
+            return json.loads(tensors.pop("members").numpy().tobytes()), tensors
+        except (OSError, SafetensorError, KeyError, ValueError):
             return {}, {}
 
     def remove(self):

@@ -10,8 +10,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import LabelEncoder
 
 from braindecode_censor.fleet.trainings import train_all
-from braindecode_censor.storage.cached import Remembered
-from braindecode_censor.storage.trainings import Memory, fingerprints, training_key
+from braindecode_censor.storage.cached import CachedClassifier
+from braindecode_censor.storage.keys import subject_digests, training_key
+from braindecode_censor.storage.trainings import TrainingCache
 from braindecode_censor.training.classifier import CensoredEEGClassifier
 
 __all__ = ["CrossSubjectEvaluation"]
@@ -23,13 +24,13 @@ class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
     Rows, file and digests are MOABB's own, under the pipelines' own names, so results of either evaluation
     are found by the other. Pipelines that the fleet cannot train (other people's, or with steps before the
     classifier) are trained by MOABB as ever. The column ``time`` is what reading a training takes; the time
-    it took to train is in the memory's record.
+    it took to train is in the record of the training.
 
     Parameters
     ----------
     *args
         As for MOABB's evaluation.
-    memory : str, path-like or None
+    cache : str, path-like or None
         Folder of finished trainings: an evaluation that was interrupted goes on from there. None forgets.
     fleet : dict or None
         Options of :func:`~braindecode_censor.fleet.train_fleet`.
@@ -37,28 +38,28 @@ class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
         As for MOABB's evaluation.
     """
 
-    def __init__(self, *args, memory=None, fleet=None, **kwargs):
+    def __init__(self, *args, cache=None, fleet=None, **kwargs):
         super().__init__(*args, **kwargs)
-        self._forgotten = None if memory is not None else tempfile.TemporaryDirectory()
-        self.memory = Path(self._forgotten.name if memory is None else memory)
+        self._forgotten = None if cache is not None else tempfile.TemporaryDirectory()
+        self.cache = Path(self._forgotten.name if cache is None else cache)
         self.fleet = dict(fleet or {})
 
     def _build_task_list(self, dataset, X, y, metadata, *args, **kwargs):
         tasks = super()._build_task_list(dataset, X, y, metadata, *args, **kwargs)
         subjects, y = metadata["subject"].to_numpy(), np.asarray(y)
         codes = y if self.mne_labels else LabelEncoder().fit_transform(y)
-        memory, waiting, known = Memory(self.memory), {}, {}
+        cache, waiting, known = TrainingCache(self.cache), {}, {}
         for task in tasks:
             clf, seen = self._trainable(task, y), task["train_idx"]
             if clf is None:
                 continue
             key = training_key(clf, subjects[seen], _digests(X, codes, subjects, seen, known))
-            task["pipeline"] = make_pipeline(_Reader(clone(clf), str(self.memory), key))
-            if memory.read(key) is None:
+            task["pipeline"] = make_pipeline(CachedClassifier(clone(clf), str(self.cache), key))
+            if cache.read(key) is None:
                 waiting[key] = (key, clf, seen)
-        options = {"folder": memory.folder / "fleet", **self.fleet}
+        options = {"folder": cache.folder / "fleet", **self.fleet}
         for key, training in train_all(list(waiting.values()), X, codes, subjects, **options):
-            memory.write(key, training)
+            cache.write(key, training)
         return tasks
 
     def _trainable(self, task, y):
@@ -77,32 +78,6 @@ def _digests(X, y, subjects, seen, known):
         mine = seen[owners == subject]
         place = (subject, mine.tobytes())
         if place not in known:
-            known[place] = fingerprints(X[mine], y[mine], subjects[mine])
+            known[place] = subject_digests(X[mine], y[mine], subjects[mine])
         found |= known[place]
     return found
-
-
-class _Reader(Remembered):
-    """Answers for the estimator it has read, for scorers that look at ``valid_subject_``, ``module_`` and such.
-
-    Parameters
-    ----------
-    estimator : CensoredEEGClassifier
-        What was trained.
-    memory : str
-        Folder of finished trainings.
-    key : str
-        Name of the training there.
-    """
-
-    def __init__(self, estimator, memory, key):
-        super().__init__(estimator, memory)
-        self.key = key
-
-    def _key(self, X, y, subjects):
-        return self.key
-
-    def __getattr__(self, name):
-        if name.startswith("__") or not name.endswith("_") or "estimator_" not in vars(self):
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return getattr(self.estimator_, name)

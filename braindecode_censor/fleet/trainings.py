@@ -1,11 +1,13 @@
-"""A fleet that leaves behind what a sequence of trainings would: records and weights for AutoTransfer's memory."""
+"""A fleet that leaves behind what a sequence of trainings would: records and weights, ready to be kept."""
 
 from contextlib import contextmanager
 
 import torch
 
 from braindecode_censor.fleet.engine import train_fleet
-from braindecode_censor.storage.trainings import Training, _describe, pack, versions
+from braindecode_censor.storage.keys import versions
+from braindecode_censor.storage.train import describe, pack
+from braindecode_censor.storage.trainings import Training
 
 __all__ = ["train_all", "train_and_write"]
 
@@ -39,7 +41,7 @@ def train_all(tasks, X, y, subjects, folder=None, threads=1, **options):
             member = next(members, None)
         if member is None:
             return
-        record = {"params": _describe(member.clf), "versions": versions(), "engine": "fleet"}
+        record = {"params": describe(member.clf), "versions": versions(), "engine": "fleet"}
         record["seconds"] = member.seconds
         if member.error is not None:
             yield member.key, Training(b"", {**record, "error": member.error})
@@ -47,7 +49,7 @@ def train_all(tasks, X, y, subjects, folder=None, threads=1, **options):
             yield member.key, pack(member.clf, record)
 
 
-def train_and_write(tasks, X, y, subjects, memory, **options):
+def train_and_write(tasks, X, y, subjects, cache, **options):
     """Train estimators as a fleet and write each down at once: what one of several processes does.
 
     Parameters
@@ -56,7 +58,7 @@ def train_and_write(tasks, X, y, subjects, memory, **options):
         As for :func:`train_all`.
     X, y, subjects : ndarray
         Trials, classes and subjects.
-    memory : Memory
+    cache : TrainingCache
         Where to.
     **options
         Options of :func:`train_all`.
@@ -66,7 +68,7 @@ def train_and_write(tasks, X, y, subjects, memory, **options):
     records : list of (str, dict)
         Keys and records.
     """
-    return [(key, memory.write(key, done)) for key, done in train_all(tasks, X, y, subjects, **options)]
+    return [(key, cache.write(key, done)) for key, done in train_all(tasks, X, y, subjects, **options)]
 
 
 @contextmanager

@@ -4,6 +4,8 @@ import html
 import math
 from numbers import Number
 
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
 __all__ = ["code", "facts", "folded", "items", "paragraph", "table"]
 
 
@@ -22,7 +24,9 @@ def text(value):
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return html.escape(f"{value:.3f}" if isinstance(value, float) else str(value))
+    if isinstance(value, float):
+        return f"{round(value, 3) + 0.0:.3f}"  # no minus before a zero
+    return html.escape(str(value))
 
 
 def paragraph(words):
@@ -100,7 +104,7 @@ def table(frame, name):
     Parameters
     ----------
     frame : DataFrame
-        Rows; the index is not shown.
+        Rows; the index is not shown, nor columns in which nothing stands.
     name : str
         Its id.
 
@@ -109,14 +113,25 @@ def table(frame, name):
     html : str
         Escaped. The exact number is in the cell's ``data-value``, and sorting goes by it.
     """
+    frame = frame.dropna(axis="columns", how="all")
     head = "".join(
-        f'<th><button type="button" class="sort">{text(column)}</button></th>' for column in frame.columns
+        f'<th{_class_of(frame[column])}><button type="button" class="sort">{text(_title(column))}</button></th>'
+        for column in frame.columns
     )
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in frame.itertuples(index=False))
     return (
         f'<div class="table-responsive"><table id="{name}" class="table table-sm table-hover sortable">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _title(column):
+    return str(column).replace("_", " ")
+
+
+def _class_of(column):
+    """Heads of numbers stand over their numbers."""
+    return ' class="number"' if is_numeric_dtype(column) and not is_bool_dtype(column) else ""
 
 
 def _cell(value):
@@ -177,8 +192,12 @@ table.sortable button.sort { all: unset; cursor: pointer; font-weight: bold; }
 table.sortable button.sort:focus-visible { outline: 2px solid; }
 table.sortable th[aria-sort=ascending] button::after { content: " \\2191"; }
 table.sortable th[aria-sort=descending] button::after { content: " \\2193"; }
-table.sortable td, table.sortable th { white-space: nowrap; }
-figure img.figure-img { max-height: 30rem; width: auto; }
+table.sortable td, table.sortable th { padding: 0.15rem 0.4rem; vertical-align: top; }
+table.sortable td.number, table.sortable th.number { text-align: right; white-space: nowrap; }
+table.sortable { width: auto; max-width: 100%; font-size: 0.85rem; }
+table td, table th, pre code { overflow-wrap: anywhere; }
+pre, pre code { white-space: pre-wrap; }
+figure img.figure-img { max-height: 30rem; max-width: 100%; width: auto; }
 details table { margin-left: 1rem; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
 ul.warnings li { color: #8a3800; }

@@ -10,11 +10,11 @@ from braindecode_censor.figures.folder import Missing, read_results
 from braindecode_censor.figures.plot_all import PLOTS, TABLES
 from braindecode_censor.figures.product import make
 from braindecode_censor.report import html
-from braindecode_censor.report.probing import probe
+from braindecode_censor.report.use import how_to_use
 from braindecode_censor.report.warnings import find_warnings
-from braindecode_censor.search.index import SELECTED, read_index
-from braindecode_censor.search.selection import NESTED, RULES
-from braindecode_censor.storage.files import read_experiment, write_atomically
+from braindecode_censor.report.wording import sentences, signed
+from braindecode_censor.search.selection import NESTED, RULES, SELECTED
+from braindecode_censor.storage.files import write_atomically
 
 __all__ = ["write_report"]
 
@@ -34,8 +34,8 @@ _CITATION = (
 )
 
 
-def write_report(out, table, scores, chosen, recording=None):
-    """Probe the decoders, draw the figures and write ``report.html``.
+def write_report(out, table, scores, chosen, leakage=None, notes=()):
+    """Draw the figures and write ``report.html``.
 
     Parameters
     ----------
@@ -46,32 +46,26 @@ def write_report(out, table, scores, chosen, recording=None):
         :func:`~braindecode_censor.autotransfer.evaluation.tidy`.
     chosen : dict of str to str or Series
         What each rule chose.
-    recording : Recording or None
-        The trials; None reads them again if they are needed.
+    leakage : Series or None
+        From :func:`~braindecode_censor.report.probing.leakage_of`.
+    notes : iterable of str
+        What is missing or damaged.
 
     Returns
     -------
     path : Path
         The page; it needs no other file. Figures and tables lie in ``figures/``, too.
     """
-    notes = []
-    try:
-        probe(out, table, recording)
-    except (
-        ValueError,
-        OSError,
-    ) as error:  # the dataset is elsewhere: a report without leakage is still a report
-        notes.append(f"The stored decoders were not probed: {error}")
     results = read_results(out)
     _, missing = make((*PLOTS, *TABLES), results, out / "figures")
-    notes += [*results.notes, *(f"{name} was not drawn: {reason}" for name, reason in missing.items())]
+    notes = [*notes, *results.notes, *(f"{name} was not drawn: {reason}" for name, reason in missing.items())]
     report = _new_report(results)
-    _add_summary(report, results, table, scores, chosen, notes)
+    _add_summary(report, results, table, scores, leakage, notes)
     _add_results(report, results, table, chosen)
     _add_subjects(report, results)
     _add_leakage(report, results)
     _add_search(report, results)
-    _add_reuse(report, results, table)
+    _add_use(report, results, table)
     _add_provenance(report, results)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "report.html")
@@ -102,25 +96,14 @@ def _add_html(report, title, content, section=None, tags=("table",)):
     report.add_html("\n".join(content), title=title, section=section, tags=tags)
 
 
-def _add_summary(report, results, table, scores, chosen, notes):
-    row = table.loc[SELECTED]
-    numbers = {
-        "selected": chosen["paper"],
-        "mean balanced test accuracy": row["mean"],
-        "of the baseline": table.loc["baseline", "mean"],
-        "gain": row["gain"],
-        "95 % interval over subjects": f"{row['low']:+.3f} to {row['high']:+.3f}",
-        "p (Wilcoxon, paired over subjects)": row["p"],
-        "gain in the lower quartile": row["gain_lower_quartile"],
-        "seeds": int(row["seeds"]),
-    }
+def _add_summary(report, results, table, scores, leakage, notes):
     try:
         cells = results.probed("cells")
     except Missing:
         cells = None
-    found = find_warnings(table, scores, cells)
-    content = [html.facts(numbers, "selected")]
-    if found:
+    n_people = scores["subject"].nunique()
+    content = [html.items(sentences(table, n_people, results.chance, leakage), "summary")]
+    if found := find_warnings(table, scores, cells):
         content += ["<h5>Warnings</h5>", html.items(found, "warnings")]
     if notes:
         content += ["<h5>Notes</h5>", html.items(notes, "notes")]
@@ -128,20 +111,32 @@ def _add_summary(report, results, table, scores, chosen, notes):
 
 
 def _add_results(report, results, table, chosen):
-    rules = {**{rule: entry[3] for rule, entry in RULES.items()}, NESTED: _NESTED}
+    shown = table.rename_axis("decoder").reset_index()
+    short = shown[["decoder", "setting", "mean", "lower_quartile", "worst", "gain"]].copy()
+    short["95 % interval"] = [
+        f"{signed(low)} to {signed(high)}" for low, high in zip(shown["low"], shown["high"])
+    ]
+    short["p"] = shown["p"]
     note = (
-        "Balanced accuracy on test subjects, averaged over seeds; p, effect, low and high are paired over subjects "
-        "against the baseline. “distinguishable” is about seeds; it is empty where one seed cannot tell."
+        f"Balanced accuracy on test subjects, averaged over seeds; chance is {results.chance:.3f}. The gain, its "
+        "interval and p (Wilcoxon) are paired over subjects against the baseline."
     )
+    rules = {**{rule: entry[3] for rule, entry in RULES.items()}, NESTED: _NESTED}
     lines = [f"AutoTransfer ({rule}): {rules[rule]}" for rule in chosen]
-    content = [html.table(table.reset_index(), "results"), html.paragraph(note), html.items(lines)]
+    more = (
+        "effect: rank-biserial correlation; seed_spread: standard deviation of the gain over seeds; distinguishable: "
+        "whether it is more than that; weak: gain of the half of subjects that the baseline is worst on."
+    )
+    rest = shown.drop(columns=["setting", "mean", "lower_quartile", "worst", "gain", "low", "high", "p"])
+    content = [html.table(short, "results"), html.paragraph(note), html.items(lines)]
+    content.append(html.folded("More numbers", html.table(rest, "more") + html.paragraph(more)))
     _add_html(report, "Table of results", content, "Results")
     _add_figures(report, results, "Results")
     _add_table(report, results, "pairs", "Every pair of decoders", "Results")
 
 
 def _add_table(report, results, name, title, section):
-    file = results.folder / "figures" / f"{name}.csv"
+    file = results.folder / "figures" / f"{name}.csv"  # which this process has just written
     if file.is_file():
         _add_html(report, title, [html.table(pd.read_csv(file), name)], section)
 
@@ -167,8 +162,7 @@ def _add_leakage(report, results):
     _add_figures(report, results, "Leakage")
     try:
         frame = results.probed("leakage")
-    except Missing as reason:
-        _add_html(report, "Leakage", [html.paragraph(str(reason))], "Leakage")
+    except Missing:  # why it is missing stands among the notes
         return
     means = frame.groupby(["setting", "part", "view"], sort=False)[["accuracy", "chance", "excess"]].mean()
     note = (
@@ -186,43 +180,30 @@ def _add_leakage(report, results):
 
 def _add_search(report, results):
     _add_figures(report, results, "Search")
-    path = results.folder / "search.csv"
-    if path.is_file():
-        _add_html(report, "Settings of the search", [html.table(pd.read_csv(path), "search")], "Search")
+    try:
+        search = results.require("search.csv", "it is written by `autotransfer run`")
+        _add_html(report, "Settings of the search", [html.table(search, "search")], "Search")
+    except Missing as reason:
+        _add_html(report, "Settings of the search", [html.paragraph(str(reason))], "Search")
     _add_table(report, results, "hyperparameters", "Values explored", "Search")
     _add_figures(report, results, "Method")
     _add_table(report, results, "penalties", "Penalties", "Method")
 
 
-def _add_reuse(report, results, table):
-    """Show how to load the fold of the winner that did best on its validation subject."""
-    setting = table.loc[SELECTED, "setting"]
-    index = read_index(results.folder)
-    keys = ["setting", "seed", "subject"]
-    mine = results.scores[results.scores["setting"] == setting].merge(index, on=keys)
-    dataset = results.identity.get("dataset_code", "")
-    version = results.identity.get("versions", {}).get("braindecode-censor", "")
-    cite = html.items([line.format(version=version, dataset=dataset) for line in _CITATION])
-    if len(mine):
-        best = mine.sort_values("score_valid", ascending=False, kind="stable").iloc[0]
-        lines = (
-            "from braindecode_censor import CensoredEEGClassifier\n"
-            f'clf = CensoredEEGClassifier.load("{results.folder.name}/trainings/{best["key"]}.safetensors")\n'
-            "y = clf.predict(X)  # X: trials × channels × samples, cut and filtered as in the experiment\n"
-        )
-        words = (
-            f"Every fold's decoder is kept. This one was trained without subject {best['subject']} and did best on its "
-            "validation subject; run the lines beside the folder of results. Classes are numbered in the "
-            "alphabetical order of their names."
-        )
-        _add_html(
-            report, "How to reuse the winner", [html.code(lines), html.paragraph(words)], "Use", tags=("use",)
-        )
+def _add_use(report, results, table):
+    lines, words = how_to_use(results, table.loc[SELECTED, "setting"])
+    if lines:
+        content = [html.paragraph(words), html.code(lines)]
+        _add_html(report, "How to use the decoder", content, "Use", tags=("use",))
+    names = {
+        "dataset": results.identity.get("dataset_code", ""),
+        "version": results.identity.get("versions", {}).get("braindecode-censor", ""),
+    }
+    cite = html.items([line.format(**names) for line in _CITATION])
     _add_html(report, "How to cite", [cite], "Use", tags=("use",))
 
 
 def _add_provenance(report, results):
-    content = read_experiment(results.folder)
-    identity = {key: value for key, value in content["identity"].items() if key not in ("grid", "versions")}
-    values = {**content["provenance"], **identity, **content["identity"].get("versions", {})}
+    identity = {key: value for key, value in results.identity.items() if key not in ("grid", "versions")}
+    values = {**results.provenance, **identity, **results.identity.get("versions", {})}
     _add_html(report, "Provenance", [html.facts(values, "provenance")], tags=("provenance",))

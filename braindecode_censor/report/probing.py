@@ -10,14 +10,26 @@ import pandas as pd
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
-from braindecode_censor.datasets import default_paradigm
 from braindecode_censor.penalties.measures import MEASURES
-from braindecode_censor.search.index import SELECTED, read_index
-from braindecode_censor.search.recording import Recording, digest_of_data, make_dataset
-from braindecode_censor.storage.files import read_experiment, write_atomically
-from braindecode_censor.storage.trainings import Memory
+from braindecode_censor.search.recording import Recording, digest_of_data, make_dataset, make_paradigm
+from braindecode_censor.search.selection import SELECTED
+from braindecode_censor.storage.experiment import read_experiment
+from braindecode_censor.storage.tables import (
+    TableError,
+    is_intact,
+    read_index,
+    read_sealed,
+    read_table,
+    write_sealed,
+    write_table,
+)
+from braindecode_censor.storage.trainings import TrainingCache
 
-__all__ = ["load_recording", "probe"]
+__all__ = ["TABLES", "leakage_of", "load_recording", "probe"]
+
+#: Names of the tables in ``probes/``.
+TABLES = ("leakage", "codes", "gains", "cells")
+_MARK = "probes/probed.json"
 
 _MOST_TRIALS = 600  # enough to read a leakage to a few percent; more would cost minutes on a large recording
 _DRAWS = 2000
@@ -44,7 +56,7 @@ def load_recording(out):
             "with the same arguments once more, and it is probed without training anything."
         )
     dataset = make_dataset(known["dataset"], known["dataset_options"])
-    recording = Recording(dataset, default_paradigm(dataset))
+    recording = Recording(dataset, make_paradigm(known["paradigm"], dataset))
     if digest_of_data(recording) != known["data"]:
         raise ValueError(
             f"dataset {known['dataset']!r} no longer gives the trials that out={str(out)!r} was trained on: "
@@ -78,7 +90,7 @@ def probe(out, table, recording=None):
     each: one subject of them was never seen, one only validated. Leakage and codes are those of the first
     seed. What was probed before is not probed again.
     """
-    index, folder, memory = read_index(out), out / "probes", Memory(out / "trainings")
+    index, folder, cache = read_index(out), out / "probes", TrainingCache(out / "trainings")
     decoders = {
         name: table.loc[name, "setting"] for name in ["baseline", *MEASURES, SELECTED] if name in table.index
     }
@@ -89,27 +101,56 @@ def probe(out, table, recording=None):
             "writes it and trains nothing that is finished."
         )
     asked = json.dumps({"decoders": decoders, "keys": sorted(index["key"])}, indent=1).encode()
-    mark = folder / "probed.json"
-    if mark.is_file() and mark.read_bytes() == asked:
+    names = {name: f"probes/{name}.csv" for name in TABLES}
+    intact = all(is_intact(out, name) for name in (_MARK, *names.values()))
+    if intact and read_sealed(out, _MARK) == asked:
         return folder
     recording = load_recording(out) if recording is None else recording
-    found = [key for key in index["key"] if memory.read(key) is not None]
-    index = index[index["key"].isin(found)]
+    index = index[[not cache.is_damaged(key) for key in index["key"]]]
     # One thread: sums round the same everywhere, and threads that wait for each other would take longer.
     with threadpool_limits(1):
         tables = {
-            "leakage": _leakage(decoders, index, memory, recording),
-            "codes": _codes(decoders, index, memory, recording),
-            "gains": _gains(decoders, index, memory, recording),
+            "leakage": _leakage(decoders, index, cache, recording),
+            "codes": _codes(decoders, index, cache, recording),
+            "gains": _gains(decoders, index, cache, recording),
             "cells": _cells(recording),
         }
     for name, frame in tables.items():
-        write_atomically(folder / f"{name}.csv", frame.to_csv(index=False).encode())
-    write_atomically(mark, asked)  # last, so that a crash before it means doing it again
+        write_table(out, names[name], frame)
+    write_sealed(out, _MARK, asked)  # last, so that a crash before it means doing it again
     return folder
 
 
-def _leakage(decoders, index, memory, recording):
+def leakage_of(out, selected):
+    """Return how often a linear probe names the person from the whole code, on average over folds.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of an experiment that was probed.
+    selected : str
+        Name of the selected setting.
+
+    Returns
+    -------
+    leakage : Series or None
+        ``baseline``, ``selected`` and ``chance``; None if one of them was not probed.
+    """
+    try:
+        frame = read_table(out, "probes/leakage.csv")
+    except TableError:
+        return None
+    if frame.empty:
+        return None
+    frame = frame[(frame["part"] == "all") & (frame["view"] == "marginal")]
+    means = frame.groupby("setting")["accuracy"].mean()
+    if not {"baseline", selected} <= set(means.index):
+        return None
+    values = {"baseline": means["baseline"], "selected": means[selected], "chance": frame["chance"].mean()}
+    return pd.Series(values, dtype=float)
+
+
+def _leakage(decoders, index, cache, recording):
     shown = _sample(recording)
     X, y, subjects = recording.X[shown], recording.y[shown], recording.subjects[shown]
     first = index[index["seed"] == index["seed"].min()]
@@ -118,13 +159,13 @@ def _leakage(decoders, index, memory, recording):
         # the halves of complementary censoring cost as much again each: only of what was selected
         options = _PROBING if setting == decoders.get(SELECTED) else {**_PROBING, "halves": False}
         for row in first[first["setting"] == setting].itertuples():
-            frame = memory.load(row.key, device="cpu").leakage(X, y, subjects, **options)
+            frame = cache.load(row.key, device="cpu").leakage(X, y, subjects, **options)
             frame.insert(0, "setting", setting)
             frames.append(frame.assign(subject=row.subject, seed=row.seed))
-    return pd.concat(frames, ignore_index=True)
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def _codes(decoders, index, memory, recording):
+def _codes(decoders, index, cache, recording):
     """Return the first two principal components of baseline and selected decoder, of the first fold."""
     shown = _sample(recording)
     first = index[index["seed"] == index["seed"].min()]
@@ -133,17 +174,18 @@ def _codes(decoders, index, memory, recording):
         mine = first[first["setting"] == decoders.get(name)]
         if mine.empty:
             continue
-        z = memory.load(mine["key"].iloc[0], device="cpu").features(recording.X[shown])
+        z = cache.load(mine["key"].iloc[0], device="cpu").features(recording.X[shown])
         pca = PCA(min(2, *z.shape), svd_solver="full").fit(z)
         points = pca.transform(z)
         frame = pd.DataFrame({"decoder": name, "left_out": mine["subject"].iloc[0]}, index=range(len(points)))
-        frame["subject"], frame["label"] = recording.subjects[shown], recording.y[shown]
+        frame["subject"] = recording.subjects[shown]
+        frame["label"] = np.asarray(recording.classes)[recording.y[shown]]
         frame["first"], frame["second"] = points[:, 0], points[:, -1]
         frames.append(frame.assign(explained=pca.explained_variance_ratio_.sum()))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def _gains(decoders, index, memory, recording):
+def _gains(decoders, index, cache, recording):
     """Return the gain of every subject, with the percentile interval of a bootstrap over its trials.
 
     Both decoders and all seeds are resampled together, class by class, so the trials' difficulty cancels.
@@ -151,13 +193,13 @@ def _gains(decoders, index, memory, recording):
     rows = []
     rng = np.random.default_rng(0)
     selected = decoders.get(SELECTED, "baseline")
-    for subject in recording.roster:
+    for subject in recording.all_subjects:
         mine = recording.subjects == subject
         X, y = recording.X[mine], recording.y[mine]
         right = {}
         for setting in ("baseline", selected):
             keys = index.loc[(index["setting"] == setting) & (index["subject"] == subject), "key"]
-            hits = [memory.load(key, device="cpu").predict(X) == y for key in keys]
+            hits = [cache.load(key, device="cpu").predict(X) == y for key in keys]
             right[setting] = np.mean(hits, axis=0) if hits else np.full(len(y), np.nan)
         difference = right[selected] - right["baseline"]
         classes = [difference[y == label] for label in np.unique(y)]
@@ -168,21 +210,20 @@ def _gains(decoders, index, memory, recording):
 
 
 def _cells(recording):
-    labels = np.unique(recording.y)
     rows = [
-        (subject, label, int(((recording.subjects == subject) & (recording.y == label)).sum()))
-        for subject in recording.roster
-        for label in labels
+        (subject, name, int(((recording.subjects == subject) & (recording.y == number)).sum()))
+        for subject in recording.all_subjects
+        for number, name in enumerate(recording.classes)
     ]
     return pd.DataFrame(rows, columns=["subject", "label", "trials"])
 
 
 def _sample(recording):
     """Return the indices of at most `_MOST_TRIALS` trials, as many of each subject, drawn once and for all."""
-    share = max(8, _MOST_TRIALS // len(recording.roster))
+    share = max(8, _MOST_TRIALS // len(recording.all_subjects))
     rng = np.random.default_rng(0)
     parts = []
-    for subject in recording.roster:
+    for subject in recording.all_subjects:
         mine = np.flatnonzero(recording.subjects == subject)
         parts.append(np.sort(rng.permutation(mine)[:share]))
     return np.concatenate(parts)

@@ -2,7 +2,7 @@
 
 from scipy.stats import spearmanr
 
-from braindecode_censor.search.index import SELECTED
+from braindecode_censor.search.selection import SELECTED
 
 __all__ = ["find_warnings"]
 

@@ -2,42 +2,42 @@
 
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from pathlib import Path
 
+import torch
 import yaml
 
-from braindecode_censor._check import check_choice
+from braindecode_censor._check import check_choice, check_positive, check_size
+from braindecode_censor.penalties.factory import make_penalty
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.modes import MODES
+from braindecode_censor.penalties.options import PENALTY_ARGUMENTS, estimator_arguments, options_of
 
-__all__ = ["BASELINE", "METHODS", "PAPER", "PRESETS", "QUICK", "Preset", "Setting", "expand", "get_preset"]
+__all__ = [
+    "BASELINE",
+    "METHODS",
+    "PAPER_GRID",
+    "PRESETS",
+    "QUICK_GRID",
+    "Preset",
+    "Setting",
+    "expand",
+    "get_preset",
+]
 
 #: The paper's five, in its order.
 METHODS = ("adv", "mige", "mmd", "pairmmd", "began")
 _MODES = ["marginal", "conditional", "complementary"]
 _SMALL = [1.0, 0.3, 0.1, 0.03, 0.01]
 _LARGE = [1.0, 3.0, 10.0, 30.0, 100.0]
-# Key of a grid -> argument of CensoredEEGClassifier.
-_ARGUMENTS = {
-    "method": "penalty",
-    "mode": "censoring",
-    "weight": "weight",
-    "score": "score_estimator",
-    "reg": "reg",
-    "lengthscale": "lengthscale",
-    "pairs": "pairs",
-    "fraction": "fraction",
-    "size": "size",
-    "warmup": "warmup",
-    "critic_lr": "critic_lr",
-    "critic_steps": "critic_steps",
-}
+_MOST = 100_000  # settings of a grid; more would fill the memory before anything is trained
 _PAIRS = [{"pairs": "bernoulli", "fraction": 0.5}, {"pairs": "clique", "size": 4}]
 
 #: The paper's table. Its score estimator "MIGE" is the SSGE that the MIGE authors use, so it is no row of its
 #: own; the text varies γ and the length scale for the three alternatives to SSGE alone; b and d of PairMMD
 #: are not given there.
-PAPER = [
+PAPER_GRID = [
     {"method": ["adv", "began"], "mode": _MODES, "weight": _SMALL},
     {"method": "mmd", "mode": _MODES, "weight": _LARGE},
     *({"method": "pairmmd", "mode": _MODES, "weight": _LARGE, **pairs} for pairs in _PAIRS),
@@ -53,7 +53,7 @@ PAPER = [
 ]
 #: Two weights per method and mode. They reach lower than the paper's: under the mean over subjects an MMD
 #: weight of ten and more destroys the task on small recordings.
-QUICK = [
+QUICK_GRID = [
     {"method": "adv", "mode": _MODES, "weight": [0.01, 0.1]},
     {"method": "mige", "mode": _MODES, "weight": [0.01, 0.1], "score": "ssge"},
     {"method": "mmd", "mode": _MODES, "weight": [0.1, 1.0]},
@@ -93,7 +93,7 @@ class Setting:
         """Short and unique among all settings."""
         if self.method == "baseline":
             return self.method
-        words = [value if isinstance(value, str) else f"{key}{value:.12g}" for key, value in self.options]
+        words = [_word(key, value) for key, value in self.options]
         return "-".join([self.method, self.mode, f"{self.weight:.12g}", *words])
 
     def parameters(self):
@@ -106,7 +106,7 @@ class Setting:
         """
         if self.method == "baseline":
             return {"penalty": None}
-        return {_ARGUMENTS[key]: value for key, value in self.as_dict().items()}
+        return estimator_arguments(self.as_dict())
 
     def as_dict(self):
         """Return the setting in the form of a grid's entry.
@@ -119,6 +119,13 @@ class Setting:
         if self.method == "baseline":
             return {"method": "baseline"}
         return {"method": self.method, "mode": self.mode, "weight": self.weight, **dict(self.options)}
+
+
+def _word(key, value):
+    if isinstance(value, str):
+        # Values of the package's own options tell what they are; of anybody else's, two may be spelled alike.
+        return value if key in PENALTY_ARGUMENTS else f"{key}={value}"
+    return f"{key}{value:.12g}"
 
 
 #: No censoring.
@@ -162,15 +169,22 @@ def expand(entries):
     if isinstance(entries, dict):
         entries = [entries]
     if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, dict) for entry in entries):
-        raise ValueError(f"grid={entries!r} must be a list of mappings, such as [{{'method': 'mmd'}}].")
+        raise ValueError(f"grid={_short(entries)} must be a list of mappings, such as [{{'method': 'mmd'}}].")
+    lists = [
+        {key: list(value) if isinstance(value, (list, tuple)) else [value] for key, value in entry.items()}
+        for entry in entries
+    ]
+    count = sum(prod(map(len, entry.values())) for entry in lists)
+    if count > _MOST:
+        raise ValueError(f"the grid has {count:,} settings: give fewer values, {_MOST:,} are allowed.")
+    if not count:
+        raise ValueError(f"grid={_short(entries)} has no combination: give every key at least one value.")
     found = {}
-    for entry in entries:
-        lists = {key: value if isinstance(value, list) else [value] for key, value in entry.items()}
-        for values in product(*lists.values()):
-            setting = _make_setting(dict(zip(lists, values)))
+    for entry in lists:
+        for values in product(*entry.values()):
+            setting = _make_setting(dict(zip(entry, values)))
             found[setting.name] = setting
-    if not found:
-        raise ValueError(f"grid={entries!r} has no combination: give every key at least one value.")
+    _check_options(found.values())
     return tuple(found.values())
 
 
@@ -192,12 +206,31 @@ def get_preset(preset):
         return preset
     if isinstance(preset, (str, Path)):
         if str(preset) in PRESETS:
-            grid, training = PRESETS[str(preset)]
-            return Preset(expand(grid), dict(training))
+            return Preset(expand(PRESETS[str(preset)][0]), protocol_of(str(preset)))
         if not str(preset).endswith((".yml", ".yaml")):
             check_choice("preset", str(preset), [*PRESETS, "a file.yml"])
         return _read_yaml(Path(preset))
-    return Preset(expand(preset), dict(PRESETS["quick"][1]))
+    return Preset(expand(preset), protocol_of("quick"))
+
+
+def protocol_of(preset):
+    """Return how a preset trains: by the paper's protocol, and how long.
+
+    Parameters
+    ----------
+    preset : str
+        Key of ``PRESETS``.
+
+    Returns
+    -------
+    training : dict
+        Arguments of :class:`~braindecode_censor.CensoredEEGClassifier` that all trainings share.
+    """
+    # Only here, because figures need the grids and not Braindecode, whose import takes seconds.
+    from braindecode_censor.training.arguments import PAPER
+
+    shared = {name: value for name, value in PAPER.items() if name not in _OF_ONE_TRAINING}
+    return {**shared, **PRESETS[preset][1]}
 
 
 def _read_yaml(path):
@@ -205,28 +238,58 @@ def _read_yaml(path):
         content = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"preset={str(path)!r} cannot be read as YAML: {error}.") from None
+    except (RecursionError, ValueError) as error:  # nested too deep, or a date that is none
+        raise ValueError(
+            f"preset={str(path)!r} cannot be read as YAML: {type(error).__name__}, {error}."
+        ) from None
     if not isinstance(content, dict) or not {"grid", "training"} & set(content):
-        return get_preset(content)
+        return Preset(expand(content), protocol_of("quick"))
     for key in content:
         check_choice(f"key of {path.name}", key, ["grid", "training"])
-    training = {**PRESETS["quick"][1], **(content.get("training") or {})}
-    return Preset(expand(content.get("grid", QUICK)), training)
+    training = content.get("training") or {}
+    if not isinstance(training, dict):
+        raise ValueError(
+            f"training={_short(training)} in {path.name} must be a mapping, such as {{max_epochs: 50}}."
+        )
+    return Preset(expand(content.get("grid", QUICK_GRID)), {**protocol_of("quick"), **training})
 
 
 def _make_setting(entry):
-    for key in entry:
-        check_choice("key of the grid", key, _ARGUMENTS)
     method = check_choice("method", entry.pop("method", None), MEASURES)
+    for key, value in entry.items():
+        check_choice(f"key of the grid, with method={method!r}", key, options_of(method))
+        if not isinstance(value, (str, int, float, type(None))):
+            raise ValueError(
+                f"{key}={_short(value)} in the grid must be a number or a word; a list stands for all its values."
+            )
     mode = check_choice("mode", entry.pop("mode", "marginal"), MODES)
-    weight = entry.pop("weight", 1.0)
-    if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < float("inf"):
-        raise ValueError(f"weight={weight!r} in the grid must be a number of at least 0.")
+    weight = check_positive("weight of the grid", entry.pop("weight", 1.0), or_zero=True)
     options = {key: value for key, value in entry.items() if value is not None}  # None is the default of each
-    return Setting(method, mode, float(weight), tuple(sorted(options.items())))
+    return Setting(method, mode, weight, tuple(sorted(options.items())))
 
 
-#: Name -> grid and training arguments. "paper" is the paper's protocol: 500 epochs, all of them trained.
+def _check_options(settings):
+    """Make one small penalty for each combination of options, so that a wrong value is told before any training."""
+    checks = {"warmup": lambda *pair: check_size(*pair, minimum=0), "critic_lr": check_positive}
+    checks["critic_steps"] = check_size
+    with torch.random.fork_rng(devices=[]):
+        for method, mode, options in dict.fromkeys((s.method, s.mode, s.options) for s in settings):
+            own = dict(options)
+            for name, check in checks.items():
+                if name in own:
+                    check(f"{name} of the grid", own.pop(name))
+            make_penalty(method, mode, n_features=8, n_subjects=64, n_classes=2, **own)
+
+
+def _short(value, length=200):
+    text = repr(value)
+    return text if len(text) <= length else text[:length] + " …"
+
+
+# What settings and folds decide, training by training.
+_OF_ONE_TRAINING = ("penalty", "censoring", "weight", "valid_subject", "roster", "random_state")
+#: Name -> grid and how long to train. "paper" is the paper's protocol: 500 epochs, all of them trained.
 PRESETS = {
-    "paper": (PAPER, {"max_epochs": 500, "batch_size": 64, "lr": 1e-3, "patience": None}),
-    "quick": (QUICK, {"max_epochs": 100, "batch_size": 64, "lr": 1e-3, "patience": 15}),
+    "paper": (PAPER_GRID, {"max_epochs": 500, "batch_size": 64, "lr": 1e-3, "patience": None}),
+    "quick": (QUICK_GRID, {"max_epochs": 100, "batch_size": 64, "lr": 1e-3, "patience": 15}),
 }

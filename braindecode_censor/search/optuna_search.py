@@ -4,20 +4,16 @@ import json
 import platform
 import warnings
 from hashlib import sha256
+from urllib.parse import parse_qsl, quote, unquote
 
+from braindecode_censor.penalties.options import Choice, is_wanted, search_space_of
 from braindecode_censor.search.candidates import expand
 from braindecode_censor.search.jobs import Job
+from braindecode_censor.storage.tables import break_seal, seal, was_changed
 
-__all__ = ["WEIGHTS", "open_study", "propose", "search"]
+__all__ = ["hide_password", "open_study", "propose", "search"]
 
-#: Method -> range of λ. Lower than the paper's table: that is where it is decided on small recordings.
-WEIGHTS = {
-    "adv": (0.001, 1.0),
-    "mige": (0.001, 1.0),
-    "mmd": (0.01, 10.0),
-    "pairmmd": (0.01, 10.0),
-    "began": (0.001, 1.0),
-}
+_JOURNAL = "optuna.journal"
 
 
 def propose(trial, method):
@@ -36,16 +32,13 @@ def propose(trial, method):
         Numbers rounded to three digits, so that names stay short and unique.
     """
     entry = {"method": method}
-    entry["mode"] = trial.suggest_categorical("mode", ["marginal", "conditional", "complementary"])
-    entry["weight"] = _round(trial.suggest_float("weight", *WEIGHTS[method], log=True))
-    if method == "mige":
-        entry["score"] = trial.suggest_categorical("score", ["ssge", "nu", "tikhonov", "stein"])
-        if entry["score"] != "ssge":
-            entry["reg"] = _round(trial.suggest_float("reg", 1e-4, 1e-2, log=True))
-            entry["lengthscale"] = trial.suggest_categorical("lengthscale", ["median", "tsne"])
-    if method == "pairmmd":
-        entry["pairs"] = trial.suggest_categorical("pairs", ["bernoulli", "clique"])
-        entry |= {"fraction": 0.5} if entry["pairs"] == "bernoulli" else {"size": 4}
+    for name, search in search_space_of(method).items():
+        if not is_wanted(search, entry):
+            continue
+        if isinstance(search, Choice):
+            entry[name] = trial.suggest_categorical(name, list(search.values))
+        else:
+            entry[name] = _round(trial.suggest_float(name, search.low, search.high, log=search.log))
     return expand([entry])[0]
 
 
@@ -77,6 +70,8 @@ def search(experiment, progress):
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     seed, data = experiment.seeds[0], experiment.recording
     methods = list(dict.fromkeys(setting.method for setting in experiment.preset.grid))
+    if experiment.storage is None:
+        _check_journal(experiment.out)
     studies = {method: open_study(experiment, method) for method in methods}
     with progress.stage("search with Optuna", experiment.trials * len(methods)) as report:
         while open_methods := [m for m in methods if _n_done(studies[m]) < experiment.trials]:
@@ -86,26 +81,39 @@ def search(experiment, progress):
                 study.sampler = _sampler(seed + _n_done(study), experiment.storage)
                 trials[method] = study.ask()
                 trials[method].set_user_attr("owner", _owner(experiment))
-            jobs = {m: Job(propose(trial, m), seed, data.roster[0]) for m, trial in trials.items()}
+            jobs = {m: Job(propose(trial, m), seed, data.all_subjects[0]) for m, trial in trials.items()}
             found = experiment.backend.run(
                 list(jobs.values()),
                 data,
                 experiment.training,
-                experiment.memory,
+                experiment.cache,
                 report,
                 trials={jobs[method]: trial for method, trial in trials.items()},
             )
             for method, job in jobs.items():
                 _tell(studies[method], trials[method], found[job])
-    records = {}
+    values = {}
     for method, study in studies.items():
         for trial in study.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
             setting = propose(optuna.trial.FixedTrial(trial.params), method)
-            records[Job(setting, seed, data.roster[0])] = {
-                "valid_score": trial.value,
-                "valid_subject": data.successor(data.roster[0]),
-            }
+            values[Job(setting, seed, data.all_subjects[0])] = trial.value
+    if experiment.storage is None:
+        records = experiment.backend.run(list(values), data, experiment.training, experiment.cache)
+        seal(experiment.out, _JOURNAL)
+    else:  # other machines may have trained them, and only their scores are here
+        valid = data.successor(data.all_subjects[0])
+        records = {job: {"valid_score": value, "valid_subject": valid} for job, value in values.items()}
     return experiment.keep_best(records)
+
+
+def _check_journal(out):
+    """Refuse a journal that was changed after its search was over; one of an unfinished search grows from now on."""
+    if was_changed(out, _JOURNAL):
+        raise ValueError(
+            f"{out / _JOURNAL} is not what was written: restore it, or delete it to repeat the search (finished "
+            "trainings are read, not repeated)."
+        )
+    break_seal(out, _JOURNAL)
 
 
 def open_study(experiment, method):
@@ -128,27 +136,61 @@ def open_study(experiment, method):
     # what decides about a trial's score: more trials or seeds go on with the same study
     parts = [identity[name] for name in ("dataset_code", "data", "training", "versions")]
     digest = sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
-    if experiment.storage is None:
-        from optuna.storages.journal import JournalFileBackend
-
-        storage = optuna.storages.JournalStorage(JournalFileBackend(str(experiment.out / "optuna.journal")))
-    else:
-        try:
-            storage = optuna.storages.get_storage(experiment.storage)
-        except Exception as error:  # SQLAlchemy's many, and missing database drivers
-            raise ValueError(f"storage={experiment.storage!r} cannot be opened: {error}") from None
-    study = optuna.create_study(
-        study_name=f"{digest}-{experiment.seeds[0]}-{method}",
-        storage=storage,
-        direction="maximize",
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=5),
-        load_if_exists=True,
-    )
+    try:
+        study = optuna.create_study(
+            study_name=f"{digest}-{experiment.seeds[0]}-{method}",
+            storage=_open_storage(experiment),
+            direction="maximize",
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=5),
+            load_if_exists=True,
+        )
+    except Exception as error:  # SQLAlchemy's many, missing database drivers, a journal that is no journal
+        place = experiment.storage or str(experiment.out / _JOURNAL)
+        text = hide_password(f"storage={place!r} cannot be opened: {error}", place)
+        raise ValueError(text) from None
     for trial in study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
         if trial.user_attrs.get("owner", _owner(experiment)) == _owner(experiment):
             study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
             study.enqueue_trial(trial.params)
     return study
+
+
+def _open_storage(experiment):
+    optuna = _import_optuna()
+    if experiment.storage is not None:
+        return optuna.storages.get_storage(experiment.storage)
+    from optuna.storages.journal import JournalFileBackend
+
+    return optuna.storages.JournalStorage(JournalFileBackend(str(experiment.out / _JOURNAL)))
+
+
+def hide_password(text, address):
+    """Return a text without the credentials of an address that it may quote.
+
+    Parameters
+    ----------
+    text : str
+        What is to be shown.
+    address : str
+        Address of a database, maybe with a password.
+
+    Returns
+    -------
+    text : str
+        With three stars for every password of the address, spelled out or with escapes.
+
+    Examples
+    --------
+    >>> hide_password("cannot open postgresql://ann:secret@host/db", "postgresql://ann:secret@host/db")
+    'cannot open postgresql://ann:***@host/db'
+    """
+    _, _, rest = address.partition("://")
+    secrets = [rest.rpartition("@")[0].partition(":")[2]]
+    secrets += [value for name, value in parse_qsl(address.partition("?")[2]) if "pass" in name.lower()]
+    for secret in filter(None, secrets):
+        for spelling in (secret, unquote(secret), quote(secret, safe="")):
+            text = text.replace(spelling, "***")
+    return text
 
 
 def _tell(study, trial, record):

@@ -1,11 +1,11 @@
-"""How many trainings, and about how long: said before anything starts."""
+"""How many trainings there are, how many are left, and about how long they take: said before anything starts."""
 
 from collections import Counter
 
 from sklearn.base import clone
 
 from braindecode_censor.search.candidates import BASELINE
-from braindecode_censor.search.jobs import Job, make_estimator
+from braindecode_censor.search.jobs import Job
 
 __all__ = [
     "count_trainings",
@@ -17,24 +17,27 @@ __all__ = [
 ]
 
 
-def search_jobs(grid, recording, seed):
-    """Return the trainings of the search: one split, every setting.
+def search_jobs(grid, recording, seed, test=None):
+    """Return the trainings of a search: one split, every setting.
 
     Parameters
     ----------
     grid : iterable of Setting
         The settings.
     recording : Recording
-        The data; its first subject is the test subject and the second validates.
+        The data.
     seed : int
         Seed.
+    test : object
+        The test subject; None is the first one. The next one validates.
 
     Returns
     -------
     jobs : list of Job
         One per setting.
     """
-    return [Job(setting, seed, recording.roster[0]) for setting in grid]
+    test = recording.all_subjects[0] if test is None else test
+    return [Job(setting, seed, test) for setting in grid]
 
 
 def cross_validation_jobs(settings, recording, seeds):
@@ -54,7 +57,7 @@ def cross_validation_jobs(settings, recording, seeds):
     jobs : list of Job
         One per setting, seed and test subject.
     """
-    return [Job(s, seed, test) for s in settings for seed in seeds for test in recording.roster]
+    return [Job(s, seed, test) for s in settings for seed in seeds for test in recording.all_subjects]
 
 
 def nested_jobs(settings, recording, seeds, test):
@@ -76,11 +79,11 @@ def nested_jobs(settings, recording, seeds, test):
     jobs : list of Job
         M - 1 per setting and seed.
     """
-    others = [subject for subject in recording.roster if subject != test]
+    others = [subject for subject in recording.all_subjects if subject != test]
     return [Job(s, seed, test, valid) for s in settings for seed in seeds for valid in others]
 
 
-def count_trainings(grid, n_subjects, n_seeds, top, nested):
+def count_trainings(grid, n_subjects, n_seeds, top, nested, trials=None):
     """Count the trainings of a whole experiment.
 
     Parameters
@@ -91,6 +94,8 @@ def count_trainings(grid, n_subjects, n_seeds, top, nested):
         Subjects, seeds, and settings kept of each method.
     nested : bool
         Whether the nested rule is wanted.
+    trials : int or None
+        Optuna's trials of each method; None searches the grid.
 
     Returns
     -------
@@ -99,6 +104,8 @@ def count_trainings(grid, n_subjects, n_seeds, top, nested):
         ``total``.
     """
     per_method = Counter(setting.method for setting in grid)
+    if trials is not None:
+        per_method = dict.fromkeys(per_method, trials)
     kept = sum(min(top, n) for n in per_method.values())
     size = sum(per_method.values())
     counts = {"search": size, "cross_validation": (kept + 1) * n_subjects * n_seeds - kept, "nested": 0}
@@ -129,17 +136,17 @@ def time_epochs(grid, recording, training):
         Method to seconds per epoch, on this machine and one core.
     """
     first = {setting.method: setting for setting in reversed([BASELINE, *grid])}
-    seen = recording.subjects != recording.roster[0]
-    data = recording.X[seen], recording.y[seen]
     seconds = {}
     for method, setting in first.items():
-        clf = make_estimator(setting, 0, {**training, "max_epochs": 2}, recording.roster)
-        clf = clone(clf).fit(*data, subjects=recording.subjects[seen])
+        job = Job(setting, 0, recording.all_subjects[0])
+        seen = job.seen(recording)
+        clf = clone(job.estimator(recording, {**training, "max_epochs": 2}))
+        clf.fit(recording.X[seen], recording.y[seen], subjects=recording.subjects[seen])
         seconds[method] = min(row["dur"] for row in clf.history)  # the first epoch warms up
     return seconds
 
 
-def describe_plan(grid, counts, seconds, epochs, workers):
+def describe_plan(grid, counts, left, seconds, epochs, workers):
     """Say in words what is about to happen.
 
     Parameters
@@ -148,8 +155,10 @@ def describe_plan(grid, counts, seconds, epochs, workers):
         The settings.
     counts : dict of str to int
         From :func:`count_trainings`.
+    left : int
+        Trainings that are not done yet, at most.
     seconds : dict of str to float
-        From :func:`time_epochs`.
+        From :func:`time_epochs`; empty if nothing is left.
     epochs : int
         Epochs of a training, at most.
     workers : int
@@ -158,19 +167,25 @@ def describe_plan(grid, counts, seconds, epochs, workers):
     Returns
     -------
     plan : dict
-        ``settings`` per method, ``trainings``, ``seconds_at_most`` and ``text``.
+        ``settings`` per method, ``trainings``, ``left``, ``seconds_at_most`` and ``text``.
     """
     settings = dict(Counter(setting.method for setting in grid))
-    mean = sum(seconds[method] * n for method, n in settings.items()) / sum(settings.values())
-    total = counts["total"] * mean * epochs / workers
+    mean = sum(seconds.get(method, 0.0) * n for method, n in settings.items()) / sum(settings.values())
+    total = left * mean * epochs / workers
     words = ", ".join(f"{n} {method}" for method, n in settings.items())
     parts = ", ".join(f"{n} {name.replace('_', '-')}" for name, n in counts.items() if name != "total" and n)
-    text = (
-        f"Grid: {sum(settings.values())} settings ({words}).\n"
-        f"Trainings: {counts['total']} ({parts}), {epochs} epochs each at most.\n"
-        f"Time: at most about {_words(total)} with {workers} at a time; early stopping makes it less."
-    )
-    return {"settings": settings, "trainings": counts, "seconds_at_most": total, "text": text}
+    lines = [
+        f"Grid: {sum(settings.values())} settings ({words}).",
+        f"Trainings: {counts['total']} ({parts}), {epochs} epochs each at most.",
+    ]
+    if not left:
+        lines = ["Nothing is left to train: tables and report are written anew."]
+    elif left < counts["total"]:
+        lines = [f"Left: {left} of {counts['total']} trainings, {epochs} epochs each at most."]
+    if left:
+        lines.append(f"Time: at most about {_words(total)} with {workers} at a time, then tables and report.")
+    plan = {"settings": settings, "trainings": counts, "left": left, "seconds_at_most": total}
+    return {**plan, "text": "\n".join(lines)}
 
 
 def _words(seconds):

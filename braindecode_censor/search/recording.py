@@ -1,16 +1,27 @@
-"""The trials of all people of a data set, as MOABB hands them out."""
+"""The trials of all people of a dataset, as MOABB hands them out."""
 
 import os
 from hashlib import sha256
 from pathlib import Path
 
+import moabb.paradigms
 from sklearn.preprocessing import LabelEncoder
 
-from braindecode_censor.datasets import EpochsFolder, get_dataset
-from braindecode_censor.storage.trainings import fingerprints
+import braindecode_censor.datasets
+from braindecode_censor._check import check_choice
+from braindecode_censor.datasets import (
+    PARADIGMS,
+    EpochsFolder,
+    default_paradigm,
+    get_dataset,
+    with_paper_scores,
+)
+from braindecode_censor.storage.keys import subject_digests
 from braindecode_censor.trials.splits import validation_subject
 
-__all__ = ["Recording", "digest_of_data", "make_dataset"]
+__all__ = ["Recording", "digest_of_data", "make_dataset", "make_paradigm"]
+
+_OF_MOABB = ("LeftRightImagery", "MotorImagery", "FilterBankLeftRightImagery", "P300", "SSVEP", "CVEP")
 
 
 class Recording:
@@ -22,19 +33,32 @@ class Recording:
         The dataset.
     paradigm : moabb.paradigms.base.BaseParadigm
         How its trials are cut.
+
+    Attributes
+    ----------
+    X, y, subjects : ndarray
+        Signals, numbers of the classes, and subjects.
+    classes : list of str
+        Names of the classes, by number.
+    all_subjects : list
+        Subjects that have trials, in the dataset's order.
+    digests : dict of object to str
+        From :func:`~braindecode_censor.storage.keys.subject_digests`.
     """
 
     def __init__(self, dataset, paradigm):
         X, y, metadata = paradigm.get_data(dataset)
         self.X, self.subjects = X, metadata["subject"].to_numpy()
-        self.y = LabelEncoder().fit_transform(y)  # as MOABB's evaluation does
-        self.roster = [s for s in dataset.subject_list if s in set(self.subjects.tolist())]
-        if len(self.roster) < 4:
+        encoder = LabelEncoder().fit(y)
+        self.y = encoder.transform(y)  # as MOABB's evaluation does
+        self.classes = [str(name) for name in encoder.classes_]
+        self.all_subjects = [s for s in dataset.subject_list if s in set(self.subjects.tolist())]
+        if len(self.all_subjects) < 4:
             raise ValueError(
-                f"dataset {dataset.code} has {len(self.roster)} subjects with trials, but one to test, one to "
+                f"dataset {dataset.code} has {len(self.all_subjects)} subjects with trials, but one to test, one to "
                 "validate and two to censor are needed: use a dataset of at least 4."
             )
-        self.digests = fingerprints(self.X, self.y, self.subjects)
+        self.digests = subject_digests(self.X, self.y, self.subjects)
 
     def successor(self, test_subject):
         """Return who validates when a subject tests.
@@ -50,7 +74,7 @@ class Recording:
             The next one in the dataset's list.
         """
         others = self.subjects[self.subjects != test_subject]
-        return validation_subject(others, self.roster).item()
+        return validation_subject(others, self.all_subjects).item()
 
 
 def make_dataset(dataset, options):
@@ -72,7 +96,43 @@ def make_dataset(dataset, options):
         return dataset
     if Path(dataset).is_dir():
         return EpochsFolder(dataset, **options)
-    return get_dataset(str(dataset), **options)
+    if isinstance(dataset, os.PathLike) or os.sep in dataset:
+        raise ValueError(
+            f"dataset={str(dataset)!r} is no folder: give a folder of epochs or a name of `autotransfer datasets`."
+        )
+    try:
+        return get_dataset(dataset, **options)
+    except ValueError as error:
+        if Path(dataset).exists() or dataset in braindecode_censor.datasets.DATASETS:
+            raise
+        raise ValueError(f"{error} There is no folder of that name either.") from None
+
+
+def make_paradigm(paradigm, dataset):
+    """Return a paradigm that scores as the paper does.
+
+    Parameters
+    ----------
+    paradigm : str, moabb.paradigms.base.BaseParadigm or None
+        Name of a class of ours or of MOABB's, which is made with its defaults; an object; or None for what fits the
+        dataset.
+    dataset : moabb.datasets.base.BaseDataset
+        What it is for.
+
+    Returns
+    -------
+    paradigm : moabb.paradigms.base.BaseParadigm
+        With balanced accuracy and the validation score.
+    """
+    if paradigm is None:
+        return default_paradigm(dataset)
+    if not isinstance(paradigm, str):
+        return with_paper_scores(paradigm)
+    known = {
+        kind.__name__: kind for kind in (*PARADIGMS.values(), braindecode_censor.datasets.EpochsParadigm)
+    }
+    known = {name: getattr(moabb.paradigms, name) for name in _OF_MOABB} | known
+    return with_paper_scores(known[check_choice("paradigm", paradigm, known)]())
 
 
 def digest_of_data(recording):

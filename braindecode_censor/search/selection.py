@@ -5,12 +5,23 @@ import pandas as pd
 
 from braindecode_censor._check import check_choice
 
-__all__ = ["NESTED", "ORACLE", "RULES", "best_of_each_method", "choose", "choose_nested", "lower_quartile"]
+__all__ = [
+    "NESTED",
+    "ORACLE",
+    "RULES",
+    "SELECTED",
+    "best_of_each_method",
+    "choose",
+    "choose_nested",
+    "lower_quartile",
+]
 
 #: Name of the rule that looks at test scores.
 ORACLE = "oracle"
 #: Name of the rule that never saw the test subject.
 NESTED = "nested"
+#: Row of the table of results that holds what the paper's rule selects.
+SELECTED = "AutoTransfer (paper)"
 #: Rule -> column it looks at, how it sums up the folds, whether the baseline may be chosen, what it is.
 RULES = {
     "paper": (

@@ -1,1 +1,1 @@
-"""Files that survive a crash: experiments, finished trainings and their keys."""
+"""Files that survive a crash and are not believed when they were changed: experiments, trainings and tables."""

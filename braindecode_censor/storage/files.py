@@ -1,29 +1,12 @@
-"""The folder of an experiment: who may write to it, what it is about, and how files get into it."""
+"""Files of a folder of results: written in full or not at all, by one process at a time, with clear errors."""
 
 import contextlib
 import errno
 import fcntl
-import json
 import os
-import platform
-import shutil
-import subprocess
-from datetime import UTC, datetime
 from pathlib import Path
 
-import torch
-
-__all__ = [
-    "StoreError",
-    "clean",
-    "clear_errors",
-    "locked",
-    "open_experiment",
-    "read_experiment",
-    "write_atomically",
-]
-
-_FORMAT = 1  # of experiment.json and of the remembered trainings
+__all__ = ["StoreError", "clean", "clear_errors", "locked", "write_atomically"]
 
 
 class StoreError(OSError):
@@ -63,99 +46,8 @@ def clean(out):
     out : Path
         Folder of an experiment, locked.
     """
-    for path in out.rglob("*.part"):
+    for path in Path(out).rglob("*.part"):
         path.unlink(missing_ok=True)
-    for path in out.glob(".moabb-*"):
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def open_experiment(out, identity):
-    """Claim a folder for an experiment, or recognise it as the one already there.
-
-    A folder in which nothing was trained yet is given to whoever asks.
-
-    Parameters
-    ----------
-    out : Path
-        Folder.
-    identity : dict
-        All that decides about the numbers, as JSON can hold it.
-    """
-    path = out / "experiment.json"
-    try:
-        identity = json.loads(json.dumps({"format": _FORMAT, **identity}))
-    except TypeError as error:
-        raise ValueError(
-            f"training and dataset_options must hold plain numbers, strings and lists, so that the experiment "
-            f"can be written down: {error}."
-        ) from None
-    used = [file for file in out.rglob("*") if file.is_file() and file.name not in (path.name, ".lock")]
-    if path.exists() and used:
-        known = read_experiment(out)["identity"]
-        changed = sorted(key for key in {*known, *identity} if known.get(key) != identity.get(key))
-        if changed:
-            there = {key: known.get(key) for key in changed}
-            here = {key: identity.get(key) for key in changed}
-            raise ValueError(
-                f"out={str(out)!r} holds another experiment, which differs in {', '.join(changed)}: there "
-                f"{_short(there)}, now {_short(here)}. Nothing was changed; choose another folder."
-            )
-        return
-    content = {"identity": identity, "provenance": provenance()}
-    write_atomically(path, json.dumps(content, indent=1).encode())
-
-
-def read_experiment(out):
-    """Return what an experiment's folder is about.
-
-    Parameters
-    ----------
-    out : Path
-        Folder.
-
-    Returns
-    -------
-    content : dict
-        ``identity`` and ``provenance``.
-    """
-    path = Path(out) / "experiment.json"
-    try:
-        content = json.loads(path.read_text())
-        content["identity"], content["provenance"]
-    except FileNotFoundError:
-        raise ValueError(
-            f"out={str(out)!r} holds no experiment: start one with `autotransfer run`."
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} cannot be read ({error}): restore it or choose another folder.") from None
-    return content
-
-
-def provenance():
-    """Return when, with which code and on what machine, in words.
-
-    Returns
-    -------
-    provenance : dict
-        Date, git commit or None, machine, Python.
-    """
-    here = Path(__file__).parent
-    try:
-        git = subprocess.run(
-            ["git", "-C", here, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5
-        )
-        commit = git.stdout.strip() or None
-    except (OSError, subprocess.SubprocessError):
-        commit = None
-    gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "no GPU"
-    machine = f"{platform.system()} on {platform.machine()}, {os.cpu_count()} cores, {gpu}"
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"started": started, "commit": commit, "machine": machine, "python": platform.python_version()}
-
-
-def _short(values, length=300):
-    text = json.dumps(values)
-    return text if len(text) <= length else text[:length] + " …"
 
 
 def write_atomically(path, content):
@@ -202,6 +94,7 @@ def clear_errors(folder):
     except OSError as error:
         reasons = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up"}
         reasons |= {errno.EROFS: "it is read-only", errno.EACCES: "writing is not allowed"}
+        reasons |= {errno.ENOTDIR: "a part of the path is a file", errno.EEXIST: "it is a file, not a folder"}
         reason = reasons.get(error.errno, str(error))
         raise StoreError(
             error.errno,

@@ -1,0 +1,94 @@
+"""The name of a training: a digest of all that decides about its numbers, made here and nowhere else."""
+
+import hashlib
+from importlib.metadata import version
+
+import numpy as np
+
+from braindecode_censor._version import __version__
+from braindecode_censor.trials.splits import validation_subject
+
+__all__ = ["subject_digests", "training_key", "versions"]
+
+_UNIMPORTANT = {"verbose", "valid_subject", "roster"}  # the first changes nothing, the others are resolved
+
+
+def versions():
+    """Return the versions that decide about the numbers.
+
+    Returns
+    -------
+    versions : dict of str to str
+        Package name to version.
+    """
+    others = ("torch", "braindecode", "skorch", "moabb", "numpy")
+    return {"braindecode-censor": __version__, **{name: version(name) for name in others}}
+
+
+def subject_digests(X, y, subjects):
+    """Return a digest of every subject's trials.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_trials, n_chans, n_times)
+        Signals.
+    y, subjects : ndarray of shape (n_trials,)
+        Classes and subjects.
+
+    Returns
+    -------
+    digests : dict of object to str
+        Subject to hexadecimal digest of its signals and classes, in their order.
+    """
+    found, y = {}, np.asarray(y)
+    for subject in np.unique(subjects):
+        mine = np.flatnonzero(subjects == subject)
+        digest = hashlib.sha256(repr((X.shape[1:], X.dtype.str)).encode())
+        digest.update(np.ascontiguousarray(X[mine]))
+        digest.update(repr(y[mine].tolist()).encode())
+        found[as_plain(subject)] = digest.hexdigest()
+    return found
+
+
+def training_key(estimator, subjects, digests):
+    """Return the name under which a training is kept.
+
+    Parameters
+    ----------
+    estimator : CensoredEEGClassifier
+        Not fitted.
+    subjects : ndarray of shape (n_trials,)
+        Subjects of the trials that ``fit`` will see.
+    digests : dict of object to str
+        From :func:`subject_digests`; may hold subjects that ``fit`` will not see.
+
+    Returns
+    -------
+    key : str
+        Digest of all arguments, the versions and the data. The validation subject enters as the one that
+        will be used, so naming it and letting it rotate are the same training.
+    """
+    params = {k: v for k, v in estimator.get_params(deep=False).items() if k not in _UNIMPORTANT}
+    valid = estimator.valid_subject
+    if isinstance(valid, str) and valid == "rotate":
+        valid = validation_subject(subjects, estimator.roster)
+    order = [as_plain(subject) for subject in subjects]
+    data = {subject: digests[subject] for subject in sorted(set(order), key=str)}
+    parts = (type(estimator).__name__, sorted(params.items()), as_plain(valid), versions(), order, data)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def as_plain(value):
+    """Return a label as Python has it, without numpy's type.
+
+    Parameters
+    ----------
+    value : object
+        A label.
+
+    Returns
+    -------
+    value : object
+        Equal, and printed the same in every version of numpy.
+    """
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,106 @@
+"""Doing one training and packing what is worth keeping of it."""
+
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from sklearn.base import clone
+
+from braindecode_censor.storage.keys import as_plain, versions
+from braindecode_censor.storage.trainings import Training
+from braindecode_censor.training.rules import DivergedError, Prune, Pruned
+
+__all__ = ["describe", "pack", "train"]
+
+
+def train(estimator, X, y, subjects, trial=None):
+    """Train a copy of an estimator and return what is worth keeping.
+
+    Parameters
+    ----------
+    estimator : CensoredEEGClassifier
+        Not fitted, and left so.
+    X : ndarray of shape (n_trials, n_chans, n_times)
+        Signals.
+    y, subjects : ndarray of shape (n_trials,)
+        Classes and subjects.
+    trial : optuna.Trial or None
+        Told about every epoch; may cut the training short.
+
+    Returns
+    -------
+    training : Training
+        With an error instead of weights if the loss was never finite, with ``pruned`` if it was cut short.
+
+    Notes
+    -----
+    One torch thread, always: the sums of a training with two threads round differently, and N trainings on
+    N cores are faster than one training after the other on all of them.
+    """
+    clf, started, threads = clone(estimator), time.perf_counter(), torch.get_num_threads()
+    record = {"params": describe(estimator), "versions": versions()}
+    if trial is not None:
+        clf.set_params(callbacks=[*(clf.callbacks or []), ("prune", Prune(trial))])
+    torch.set_num_threads(1)
+    try:
+        clf.fit(X, y, subjects=subjects)
+    except Pruned:
+        return Training(b"", {**record, "pruned": len(clf.history), "seconds": time.perf_counter() - started})
+    except DivergedError as error:
+        return Training(b"", {**record, "error": str(error), "seconds": time.perf_counter() - started})
+    finally:
+        torch.set_num_threads(threads)
+    if not _is_complete(clf):
+        raise KeyboardInterrupt  # skorch swallows it and returns a net that looks fitted
+    return pack(clf, {**record, "seconds": time.perf_counter() - started})
+
+
+def pack(clf, record):
+    """Return a fitted estimator in the form in which it is kept.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Fitted.
+    record : dict
+        What is known beside the estimator.
+
+    Returns
+    -------
+    training : Training
+        Weights, and the record with scores and history.
+    """
+    record |= {"valid_score": clf.valid_score_, "valid_subject": as_plain(clf.valid_subject_)}
+    record |= {"best_epoch": clf.best_epoch_}
+    columns = ["train_loss", "valid_loss", "valid_balanced_accuracy"]
+    # what the censoring callback noted: the penalty and, where there is a critic, its accuracy
+    columns += [name for name in clf.history[0] if name.startswith("subject_")]
+    record["history"] = {name: [row[name] for row in clf.history] for name in columns}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "weights.safetensors")
+        clf.save(path)
+        return Training(path.read_bytes(), record)
+
+
+def describe(estimator):
+    """Return the arguments of an estimator that JSON can hold.
+
+    Parameters
+    ----------
+    estimator : CensoredEEGClassifier
+        Fitted or not.
+
+    Returns
+    -------
+    params : dict
+        Plain strings, numbers and lists.
+    """
+    params = estimator.get_params(deep=False)
+    return {k: v for k, v in params.items() if isinstance(v, (str, int, float, bool, list, type(None)))}
+
+
+def _is_complete(clf):
+    last = clf.history[-1] if clf.history else {}
+    waited = clf.patience is not None and len(clf.history) - (clf.best_epoch_ or 0) >= clf.patience
+    return "valid_loss" in last and (len(clf.history) >= clf.max_epochs or waited)
