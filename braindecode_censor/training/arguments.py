@@ -14,7 +14,6 @@ from braindecode_censor.penalties.modes import MODES
 from braindecode_censor.trials.normalize import NORMALIZATIONS
 
 __all__ = [
-    "AUGMENT",
     "KEEP",
     "PAPER",
     "SAMPLING",
@@ -37,9 +36,6 @@ PAPER = {
     "keep": "best",
     "valid_subject": "rotate",
 }
-#: The augmentation that helped most recordings: small shifts in time, lost channels, noise, and channel gains.
-AUGMENT = ("CircularTimeShift", "ChannelsDropout", "GaussianNoise", "ChannelGains")
-
 SCHEDULES = ("one_cycle", "inverse_sqrt", "constant")
 KEEP = ("last", "ema", "best")
 SAMPLING = ("balanced", "shuffle")

@@ -1,18 +1,17 @@
 """The estimator: training for people never seen, behind scikit-learn's and MOABB's interface."""
 
 import inspect
-import math
 from typing import ClassVar
 
-import numpy as np
 import torch
-from torch.utils.data import Subset
 
-from braindecode_censor.training.arguments import AUGMENT, check_names
+from braindecode_censor.encoders.resolve import whole_module
+from braindecode_censor.training.adapt import PersonStream, adapt_classifier, adapt_to_target
+from braindecode_censor.training.arguments import check_names
+from braindecode_censor.training.layers import code_of
 from braindecode_censor.training.leakage import leakage
 from braindecode_censor.training.persistence import load_classifier, read_state, save_classifier, write_state
 from braindecode_censor.training.protocol import _ProtocolClassifier
-from braindecode_censor.training.rules import DivergedError
 from braindecode_censor.training.task_loss import FoldCrossEntropy
 from braindecode_censor.trials.dataset import TrialLoader, Trials
 
@@ -54,9 +53,9 @@ class CensoredEEGClassifier(_ProtocolClassifier):
     prior : float
         How many trials the population's statistics are worth when :meth:`adapt` or :meth:`stream` estimates those of
         a new person.
-    augment : list, dict or None
+    augment : str, list, dict or None
         Names of ``braindecode.augmentation`` transforms, ``{name: options}``, or transforms, applied to training
-        batches; None changes nothing.
+        batches. "standard" is a small shift in time, lost channels, noise and channel gains; None changes nothing.
     sampling : {"balanced", "shuffle"}
         Batches of P subjects x Q trials (in conditional mode P x K classes x Q), or plain shuffling.
     subjects_per_batch : int or None
@@ -147,7 +146,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         layer="final_layer",
         normalize="person",
         prior=5.0,
-        augment=AUGMENT,
+        augment="standard",
         sampling="balanced",
         subjects_per_batch=None,
         class_weighted=True,
@@ -251,7 +250,38 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         with self._seeded(continues):
             trials, codes = self._prepare(X, y, subjects, continues)
             super().fit(trials, codes, **fit_params)
+        adapt_to_target(self, X_target_unlabeled, X_target_labeled, y_target_labeled)
         return self
+
+    def adapt(self, X, y=None):
+        """Return a decoder for the person whose trials these are; this one stays as it is.
+
+        Parameters
+        ----------
+        X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
+            Trials of one person; one is enough. They normalise the signals and give batch norms their statistics, both
+            shrunk towards the population's, which count as `prior` trials.
+        y : array-like of shape (n_trials,) or None
+            Classes, if they are known: they correct the last layer too, see
+            :func:`~braindecode_censor.training.adapt.correct_head`. Not every class has to occur.
+
+        Returns
+        -------
+        person : CensoredEEGClassifier
+            Fitted; what it answers for a trial does not depend on the trials beside it.
+        """
+        return adapt_classifier(self, X, y)
+
+    def stream(self):
+        """Return a decoder that adapts to a person trial by trial; this one stays as it is.
+
+        Returns
+        -------
+        stream : PersonStream
+            With ``predict_proba`` and ``predict``. Trial n is decoded with the statistics of trials 1 .. n, shrunk
+            towards the population's.
+        """
+        return PersonStream(self)
 
     def partial_fit(self, X, y=None, classes=None, subjects=None, **fit_params):
         """Train on, without initialising anew.
@@ -283,31 +313,6 @@ class CensoredEEGClassifier(_ProtocolClassifier):
             trials, codes = self._prepare(X, y, subjects, continues)
             return self._train(trials, codes, fit_params)
 
-    def _train(self, X, y, fit_params):
-        try:
-            super().partial_fit(X, y, **fit_params)
-            self._judge(X)
-        finally:
-            self.trials_ = self.augment_ = None  # an estimator must not carry its training data around
-        return self
-
-    def _judge(self, trials):
-        """Score the weights that were kept, or say that the training has failed."""
-        if self.keep == "best":
-            best = dict(self.callbacks_)["best"]
-            self.best_epoch_, self.valid_score_ = best.epoch_, best.score_
-            return
-        loss = self.history[-1].get("train_loss", 0.0)
-        weights = self.module_.state_dict().values()
-        if not math.isfinite(loss) or not all(torch.isfinite(tensor).all() for tensor in weights):
-            raise DivergedError(loss, "Training ended with a loss or weights that are not finite")
-        self.best_epoch_, self.valid_score_ = None, math.nan
-        valid = self.split_[1]
-        if len(valid):
-            found = self.predict_proba(Subset(trials, valid.tolist())).argmax(axis=1)
-            y = trials.y[valid].cpu().numpy()
-            self.valid_score_ = float(np.mean([(found[y == k] == k).mean() for k in np.unique(y)]))
-
     def predict(self, X):
         """Return the class of every trial, as labelled in ``fit``.
 
@@ -338,19 +343,9 @@ class CensoredEEGClassifier(_ProtocolClassifier):
             Input of the last layer; what is censored.
         """
         self.check_is_fitted()
-        # Not the compiled module: it would not notice a new hook.
-        module = getattr(self.module_, "_orig_mod", self.module_).eval()
-        found = []
-        hook = module.get_submodule(self.layer).register_forward_pre_hook(
-            lambda layer, inputs: found.append(inputs[0].flatten(1).cpu())
-        )
-        try:
-            with torch.no_grad():
-                for x, _ in self.get_iterator(self.get_dataset(X)):
-                    module(x.to(self.device))
-        finally:
-            hook.remove()
-        return torch.cat(found).numpy()
+        module = whole_module(self.module_).eval()
+        batches = self.get_iterator(self.get_dataset(X))
+        return torch.cat([code_of(module, self.layer, x.to(self.device)).cpu() for x, _ in batches]).numpy()
 
     def transform(self, X):
         """Return :meth:`features`, under the name that scikit-learn's pipelines use.

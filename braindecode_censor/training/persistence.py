@@ -128,7 +128,6 @@ def write_state(clf, fitted, tensors):
     for name in _FITTED:
         setattr(clf, name, fitted["fitted"][name])
     clf.classes_inferred_ = np.asarray(fitted["classes"])
-    clf.class_weight_ = clf.train_weight_ = clf.batches_ = None
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
         clf.initialize()
     whole_module(clf.module_).load_state_dict(_part(tensors, "module"))

@@ -7,16 +7,13 @@ from itertools import islice
 import mne
 import numpy as np
 import torch
-from braindecode import EEGClassifier
-from skorch.callbacks import BatchScoring
-from skorch.utils import to_device
+from skorch.utils import to_device, to_tensor
 from torch.utils.data import Subset
 
-from braindecode_censor.encoders.eegnet import FastEEGNet
-from braindecode_censor.encoders.resolve import module_options, resolve_module, set_momentum, whole_module
-from braindecode_censor.penalties.options import PENALTY_ARGUMENTS
-from braindecode_censor.training.arguments import check_arguments, find_optimizer
-from braindecode_censor.training.callback import Censor
+from braindecode_censor.encoders.resolve import whole_module
+from braindecode_censor.training.arguments import check_arguments
+from braindecode_censor.training.layers import code_of
+from braindecode_censor.training.parts import _PartsClassifier
 from braindecode_censor.training.preparation import (
     check_training_part,
     choose_validation,
@@ -25,48 +22,33 @@ from braindecode_censor.training.preparation import (
     read_subjects,
     split_people,
 )
-from braindecode_censor.training.rules import AverageWeights, BestEpoch, ValidationScore
+from braindecode_censor.training.rules import DivergedError
 from braindecode_censor.training.schedule import count_epochs, count_steps, learning_rate
 from braindecode_censor.training.task_loss import FoldCrossEntropy, class_weight
+from braindecode_censor.trials.augment import make_transforms
 from braindecode_censor.trials.dataset import TrialLoader, Trials, check_labels, home, read_signals
 from braindecode_censor.trials.normalize import SubjectNormalizer
 from braindecode_censor.trials.sampler import SubjectBatches
 
 __all__ = []
 
-_CENSOR_OPTIONS = ("weight", "warmup", "critic_lr", "critic_steps", "layer")
-_MAKES_CALLBACKS = {"penalty", "censoring", "patience", "keep", *_CENSOR_OPTIONS, *PENALTY_ARGUMENTS.values()}
 # Moments of single trials cost as much as those of their batches in three to six epochs, and 17 kB a trial.
 _EPOCHS_THAT_PAY = 8
 _LARGEST_TABLE = 2**30
 
 
-class _LossMean(BatchScoring):
-    """skorch's mean of the batches' losses, less the scoring: the net has written every loss already."""
-
-    def on_batch_end(self, net, **kwargs):
-        """Do nothing, instead of looking up the batch's loss and writing it again.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
-
-
-class _ProtocolClassifier(EEGClassifier):
+class _ProtocolClassifier(_PartsClassifier):
     """Braindecode's classifier with the protocol's data path; the constructor is its subclass's business."""
 
     trials_ = None  # the data, while training
-    augment_ = None  # what changes the batches, while training
+    augment_batch_ = None  # what changes the signals of a step, while training
     adapted_ = False  # whether it decodes one person's trials
     head_ = None  # what labelled trials of that person add to the last layer
 
     def _prepare(self, X, y, subjects, continues=False):
         """Check and encode what fit was given, and decide on everything that depends on it."""
         check_arguments(self)
+        self.adapted_, self.head_ = False, None
         signals, targets = read_signals(X)
         if continues:
             self._check_shape(signals)
@@ -91,7 +73,9 @@ class _ProtocolClassifier(EEGClassifier):
             self.criterion_ = to_device(self.initialize_criterion().criterion_, self.device)
         self.normalizer_ = SubjectNormalizer(self.normalize, self.prior)
         signals = self._to_tensor(normalize_trials(self.normalizer_, signals, subjects, *self.split_))
-        self.augment_ = self._make_augmentation(continues)
+        augmentation = self._make_augmentation(continues)
+        # its method, because skorch takes a module for a part of the network
+        self.augment_batch_ = None if augmentation is None else augmentation.apply
         return Trials(signals, torch.as_tensor(codes, device=signals.device), subjects), codes
 
     def _split(self, codes, subjects, continues=False):
@@ -116,10 +100,6 @@ class _ProtocolClassifier(EEGClassifier):
         return SubjectBatches(subjects, y, self.batch_size, self.subjects_per_batch, self._seed(continues))
 
     def _make_augmentation(self, continues=False):
-        if self.augment is None or not len(self.augment):
-            return None
-        from braindecode_censor.trials.augment import make_transforms
-
         sfreq = self.signal_args_.get("sfreq", getattr(self, "module__sfreq", None))
         return make_transforms(self.augment, sfreq, self._seed(continues))
 
@@ -137,6 +117,31 @@ class _ProtocolClassifier(EEGClassifier):
         entropy = [self.random_state % 2**32, len(self.history)]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0])
 
+    def _train(self, X, y, fit_params):
+        try:
+            super().partial_fit(X, y, **fit_params)
+            self._judge(X)
+        finally:
+            self.trials_ = self.augment_batch_ = None  # an estimator must not carry its training data around
+        return self
+
+    def _judge(self, trials):
+        """Score the weights that were kept, or say that the training has failed."""
+        if self.keep == "best":
+            best = dict(self.callbacks_)["best"]
+            self.best_epoch_, self.valid_score_ = best.epoch_, best.score_
+            return
+        loss = self.history[-1].get("train_loss", 0.0)
+        weights = self.module_.state_dict().values()
+        if not math.isfinite(loss) or not all(torch.isfinite(tensor).all() for tensor in weights):
+            raise DivergedError(loss, "Training ended with a loss or weights that are not finite")
+        self.best_epoch_, self.valid_score_ = None, math.nan
+        valid = self.split_[1]
+        if len(valid):
+            found = self.predict_proba(Subset(trials, valid.tolist())).argmax(axis=1)
+            y = trials.y[valid].cpu().numpy()
+            self.valid_score_ = float(np.mean([(found[y == k] == k).mean() for k in np.unique(y)]))
+
     @contextmanager
     def _seeded(self, continues=False):
         """Seed torch for the time of a fit and leave its generators as they were."""
@@ -149,15 +154,6 @@ class _ProtocolClassifier(EEGClassifier):
             yield
 
     # What follows replaces methods of skorch and Braindecode.
-
-    def check_data(self, X, y=None):
-        """Do nothing: the data were checked before skorch saw them.
-
-        Parameters
-        ----------
-        X, y : object
-            Ignored.
-        """
 
     def get_dataset(self, X, y=None):
         """Return the trials of any input as a dataset.
@@ -211,7 +207,7 @@ class _ProtocolClassifier(EEGClassifier):
         """Take out of the training steps what depends on the data alone, if the network offers it."""
         lag_moments = getattr(whole_module(self.module_), "lag_moments", None)
         n_epochs = count_epochs(self.n_steps_, self._steps_per_epoch())
-        if lag_moments is None or n_epochs < _EPOCHS_THAT_PAY or self.augment_ is not None:
+        if lag_moments is None or n_epochs < _EPOCHS_THAT_PAY or self.augment_batch_ is not None:
             return
         one = lag_moments(self.trials_.x[:1])
         if one.nbytes * len(train) <= _LARGEST_TABLE:
@@ -289,9 +285,8 @@ class _ProtocolClassifier(EEGClassifier):
             Loss and predictions.
         """
         self._set_learning_rate()
-        if self.augment_ is not None:
-            x, y = batch[0].to(self.device), batch[1].to(self.device)
-            batch = self.augment_(x, y)
+        if self.augment_batch_ is not None:
+            batch = self.augment_batch_(batch[0].to(self.device), self.step_), batch[1]
         step = super().train_step(batch, **fit_params)
         self.step_ += 1
         return step
@@ -322,139 +317,13 @@ class _ProtocolClassifier(EEGClassifier):
         moments = self.trials_.moments_of(x) if self.trials_ is not None and self.module_.training else None
         if moments is not None:
             fit_params["moments"] = moments.to(self.device)
-        return super().infer(x, **fit_params)
-
-    def get_params_for(self, prefix):
-        """Collect the arguments of a part of the net.
-
-        Parameters
-        ----------
-        prefix : str
-            Such as "module" or "iterator_train".
-
-        Returns
-        -------
-        kwargs : dict
-            The user's, completed by what the data and the protocol say.
-        """
-        kwargs = super().get_params_for(prefix)
-        if prefix == "module":
-            module = resolve_module(self.module, self.fast)
-            return module_options(module, getattr(self, "signal_args_", {}), kwargs, self.batch_norm_momentum)
-        if prefix == "iterator_train":
-            return {"batches": self.batches_, **kwargs} if self.batches_ is not None else kwargs
-        chosen = {"fused", "foreach", "differentiable"} & set(kwargs)  # the user knows better
-        if prefix == "optimizer" and find_optimizer(self.optimizer) is torch.optim.AdamW and not chosen:
-            # "foreach" has the numbers of torch's default in half the time. "fused" is faster still and rounds
-            # otherwise, which the fast network does anyway.
-            able = torch.device(self.device).type in ("cpu", "cuda", "mps")
-            return {**kwargs, "fused" if able and isinstance(self.module_, FastEEGNet) else "foreach": True}
-        if prefix == "criterion" and self.criterion is FoldCrossEntropy:
-            names = {"weight": "class_weight_", "train_weight": "train_weight_"}  # unknown before any data
-            return {**{name: getattr(self, own, None) for name, own in names.items()}, **kwargs}
-        return kwargs
-
-    def initialize_module(self):
-        """Build the network.
-
-        Returns
-        -------
-        self : _ProtocolClassifier
-            The net.
-        """
-        module, options = resolve_module(self.module, self.fast), self.get_params_for("module")
-        self.module_ = self.initialized_instance(module, options)
-        set_momentum(self.module_, options.get("batch_norm_momentum", self.batch_norm_momentum))
-        return self
-
-    def initialize_optimizer(self, triggered_directly=None):
-        """Build the optimiser, which may be given by its name.
-
-        Parameters
-        ----------
-        triggered_directly : None
-            Unused.
-
-        Returns
-        -------
-        self : _ProtocolClassifier
-            The net.
-        """
-        args, kwargs = self.get_params_for_optimizer("optimizer", self.get_all_learnable_params())
-        self.optimizer_ = find_optimizer(self.optimizer)(*args, **kwargs)
-        return self
-
-    @property
-    def _default_callbacks(self):
-        dropped = {"valid_acc"} | ({"print_log"} if not self.verbose else set())
-        callbacks = [item for item in super()._default_callbacks if item[0] not in dropped]
-        callbacks = [(name, _without_scoring(callback)) for name, callback in callbacks]
-        if self.penalty is not None:
-            options = {option: getattr(self, name) for option, name in PENALTY_ARGUMENTS.items()}
-            options = {name: value for name, value in options.items() if value is not None}
-            options |= {name: getattr(self, name) for name in _CENSOR_OPTIONS}
-            options["random_state"] = self.random_state or 0
-            callbacks.append(("censor", Censor(self.penalty, self.censoring, **options)))
-        callbacks.append(("validation", ValidationScore()))
-        if self.keep == "ema":
-            callbacks.append(("average", AverageWeights()))
-        return [*callbacks, ("best", BestEpoch(self.patience, restore=self.keep == "best"))]
-
-    def set_params(self, **params):
-        """Set parameters.
-
-        Parameters
-        ----------
-        **params
-            Names and values. Those that callbacks were made with make them anew, as in skorch: a net that was
-            trained before goes on with a new critic, and with no best epoch to beat.
-
-        Returns
-        -------
-        self : _ProtocolClassifier
-            The net.
-        """
-        optimizer = getattr(self, "optimizer_", None)
-        super().set_params(**params)
-        if not self.initialized_:
-            return self
-        rebuilt = self.optimizer_ is not optimizer  # skorch makes parts anew whose arguments change
-        if rebuilt or not {"lr", "optimizer__lr"}.isdisjoint(params):
-            for group in self.optimizer_.param_groups:  # where the schedule starts from
-                group["initial_lr"] = group["lr"]
-        if "batch_norm_momentum" in params:
-            set_momentum(self.module_, self.batch_norm_momentum)
-        if rebuilt or not _MAKES_CALLBACKS.isdisjoint(params):
-            self._initialize_callbacks()
-        return self
-
-    def initialize_callbacks(self):
-        """Make the callbacks, taking back what earlier ones may have left on the network.
-
-        Returns
-        -------
-        self : _ProtocolClassifier
-            The net.
-        """
-        for _, callback in getattr(self, "callbacks_", ()):
-            if isinstance(callback, Censor):
-                callback.initialize()
-        return super().initialize_callbacks()
+        y_pred = super().infer(x, **fit_params)
+        if self.head_ is None:
+            return y_pred
+        z = code_of(whole_module(self.module_), self.layer, to_tensor(x, device=self.device))
+        return y_pred + z @ self.head_["coef"].T + self.head_["intercept"]
 
     @property
     def _was_fitted(self):
         """Whether there is a training to go on with."""
         return self.initialized_ and hasattr(self, "signal_args_")
-
-    def _set_signal_args(self, X, y, classes):
-        # Braindecode writes what it infers into the parameters, where a clone would inherit it.
-        pass
-
-    def _get_param_names(self):
-        # skorch lists a private set among the parameters. Its printed order changes from process to process,
-        # and with it the key under which MOABB looks for results.
-        return [name for name in super()._get_param_names() if not name.startswith("_")]
-
-
-def _without_scoring(callback):
-    return _LossMean(**callback.get_params(deep=False)) if type(callback) is BatchScoring else callback

@@ -1,0 +1,220 @@
+"""A decoder for one person: from unlabelled trials, from a few labelled ones, or from trials as they arrive."""
+
+import copy
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from torch import nn
+
+from braindecode_censor.encoders.resolve import whole_module
+from braindecode_censor.training.batch_statistics import adapt_batch_norms, stream_batch_norms
+from braindecode_censor.training.layers import code_of
+from braindecode_censor.training.preparation import encode
+from braindecode_censor.trials.dataset import Trials, check_labels, read_signals
+
+__all__ = ["PersonStream", "adapt_classifier", "adapt_to_target", "correct_head"]
+
+# The least curvature of the pull towards the population's weights, so that a solution exists without any prior too.
+_LEAST = 1e-3
+
+
+def adapt_classifier(clf, X, y=None):
+    """Return a decoder for the person whose trials these are, and leave the general one as it is.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Fitted on other people.
+    X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
+        Trials of one person; one is enough.
+    y : array-like of shape (n_trials,) or None
+        Classes, if they are known. Not every class has to occur.
+
+    Returns
+    -------
+    person : CensoredEEGClassifier
+        Fitted. It normalises signals, and its batch norms use statistics, by what is known of the person.
+    """
+    _check_general(clf, "adapt")
+    signals, _ = read_signals(X)
+    clf._check_shape(signals)
+    codes = None if y is None else _check_classes(clf, y, len(signals))
+    person = copy.deepcopy(clf)
+    person.adapted_ = True
+    person.normalizer_ = clf.normalizer_.adapt(signals)
+    x = person._to_tensor(person.normalizer_.transform(signals))
+    module = whole_module(person.module_).eval()
+    adapt_batch_norms(module, x, clf.prior, clf.device)
+    if codes is not None:
+        z, logits = _read_head(person, module, x)
+        head = correct_head(z, logits, codes, clf.prior, clf.class_weighted)
+        person.head_ = {
+            name: torch.as_tensor(array, dtype=x.dtype, device=clf.device) for name, array in head.items()
+        }
+    return person
+
+
+def adapt_to_target(clf, unlabeled, labeled, y):
+    """Make a decoder that was just fitted one for the person whose trials ``fit`` was given, if there are any.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Fitted; changed in place.
+    unlabeled, labeled : array-like of shape (n_trials, n_chans, n_times) or None
+        Trials of the person; one of both at most.
+    y : array-like of shape (n_trials,) or None
+        Classes of the labelled ones.
+    """
+    if (labeled is None) != (y is None) or (unlabeled is not None and labeled is not None):
+        raise ValueError(
+            "Give fit X_target_unlabeled alone, or X_target_labeled together with y_target_labeled."
+        )
+    if unlabeled is None and labeled is None:
+        return
+    person = adapt_classifier(clf, unlabeled if labeled is None else labeled, y)
+    clf.normalizer_, clf.head_, clf.adapted_ = person.normalizer_, person.head_, True
+    whole_module(clf.module_).load_state_dict(whole_module(person.module_).state_dict())
+
+
+def _check_general(clf, method):
+    clf.check_is_fitted()
+    if clf.adapted_:
+        raise ValueError(f"This decoder is adapted to a person already: call {method} of the general one.")
+
+
+def _check_classes(clf, y, n_trials):
+    y = check_labels("y", y, n_trials, "pass one class per trial.")
+    if not isinstance(clf.criterion_, nn.CrossEntropyLoss):
+        raise ValueError(
+            f"criterion={type(clf.criterion_).__name__}: adapt(X, y) corrects the logits of a cross-entropy loss. "
+            "Use the default criterion, or adapt(X) without classes."
+        )
+    return encode(y, clf.classes_, "adapt needs these, though not all of them.")
+
+
+@torch.no_grad()
+def _read_head(person, module, x):
+    """Latent code and logits of every trial, in double precision."""
+    found = []
+    for chunk in x.split(64):
+        chunk = chunk.to(person.device)
+        logits = module(chunk)
+        if logits.ndim != 2:
+            raise ValueError(
+                f"adapt(X, y) needs one row of logits per trial; the network's have {tuple(logits.shape)}."
+            )
+        found.append((code_of(module, person.layer, chunk), logits))
+    return (torch.cat(part).double().cpu().numpy() for part in zip(*found))
+
+
+def correct_head(z, logits, codes, prior, class_weighted=True):
+    r"""Fit what a person's labelled trials add to the logits of the population's decoder.
+
+    The new logits are :math:`o + \Delta \tilde z`, where o are the old ones and :math:`\tilde z` is the latent code,
+    standardised over these trials, divided by the square root of its width, and followed by a one. Δ minimises the
+    multinomial logistic loss of the trials plus :math:`\frac{n_0}{8}\lVert\Delta\rVert^2`: a trial's loss has a
+    curvature of at most a quarter, so that the population's weights count as :math:`n_0` trials. The softmax is over
+    the classes that occur, so the others keep their logits.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n_trials, n_features)
+        Latent code.
+    logits : ndarray of shape (n_trials, n_classes)
+        Of the population's decoder.
+    codes : ndarray of shape (n_trials,)
+        Class of every trial, as a number from 0.
+    prior : float
+        How many trials the population's weights are worth.
+    class_weighted : bool
+        Whether classes count alike however many trials each has.
+
+    Returns
+    -------
+    head : dict of str to ndarray
+        ``coef`` of shape (n_classes, n_features) and ``intercept`` of shape (n_classes,): what to add is
+        ``z @ coef.T + intercept``.
+    """
+    centre, scale = z.mean(axis=0), z.std(axis=0) * np.sqrt(z.shape[1])
+    scale = np.where(scale > 1e-8 * (1 + np.abs(centre)), scale, np.inf)  # what is constant tells nothing
+    features = np.column_stack([(z - centre) / scale, np.ones(len(z))])
+    present, y, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    weight = (len(y) / len(present) / counts)[y] if class_weighted else np.ones(len(y))
+    curvature = max(prior / 4, _LEAST)
+    hot = np.eye(len(present))[y]
+
+    def loss(flat):
+        delta = flat.reshape(len(present), -1)
+        scores = logits[:, present] + features @ delta.T
+        log_sum = logsumexp(scores, axis=1, keepdims=True)
+        value = weight @ (log_sum[:, 0] - scores[np.arange(len(y)), y]) + curvature / 2 * flat @ flat
+        residual = weight[:, None] * (np.exp(scores - log_sum) - hot)
+        return value, (residual.T @ features).ravel() + curvature * flat
+
+    found = minimize(loss, np.zeros(len(present) * features.shape[1]), jac=True, method="L-BFGS-B")
+    delta = np.zeros((logits.shape[1], features.shape[1]))
+    delta[present] = found.x.reshape(len(present), -1)
+    coef = delta[:, :-1] / scale
+    return {"coef": coef, "intercept": delta[:, -1] - coef @ centre}
+
+
+class PersonStream:
+    """A decoder that learns a person's statistics from the person's trials while it decodes them.
+
+    Trial n is decoded with the statistics of trials 1 .. n, without their classes, shrunk towards the population's. So
+    what it answers for a trial does not depend on later ones, and it does depend on earlier ones.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Fitted on other people; it stays as it is.
+    """
+
+    def __init__(self, clf):
+        _check_general(clf, "stream")
+        self._decoder = copy.deepcopy(clf)
+        self._normalizer = clf.normalizer_.stream()
+        module = whole_module(self._decoder.module_).eval()
+        sizes = (clf.signal_args_[name] for name in ("n_chans", "n_times"))
+        stream_batch_norms(module, next(module.parameters()).new_zeros(1, *sizes), clf.prior)
+        # A compiled network would not notice the hooks that learn.
+        self._decoder.module_ = module
+
+    def predict_proba(self, X):
+        """Decode the next trials, one after the other.
+
+        Parameters
+        ----------
+        X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
+            Trials of the person in the order in which they were recorded; those of later calls are later ones.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_trials, n_classes)
+            Probability of every class.
+        """
+        signals, _ = read_signals(X)
+        self._decoder._check_shape(signals)
+        return np.concatenate([self._decode(trial[None]) for trial in signals])
+
+    def predict(self, X):
+        """Return the class of every trial, as labelled in ``fit``.
+
+        Parameters
+        ----------
+        X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
+            As in :meth:`predict_proba`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_trials,)
+            Labels.
+        """
+        return self._decoder.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def _decode(self, trial):
+        x = self._decoder._to_tensor(self._normalizer.transform(trial))
+        return self._decoder.predict_proba(Trials(x))

@@ -1,0 +1,140 @@
+"""Batch-norm statistics of one person, shrunk towards the population's: of a block of trials, or trial by trial."""
+
+import torch
+from torch import nn
+
+__all__ = ["PersonStatistics", "adapt_batch_norms", "find_batch_norms", "stream_batch_norms"]
+
+# Trials that run through the network at a time.
+_CHUNK = 64
+
+
+class PersonStatistics:
+    r"""Mean and variance of what enters a batch norm, over the trials of one person.
+
+    With n trials of the person and a prior of :math:`n_0` trials, the layer uses
+
+    .. math:: \frac{n\,m + n_0\,\mu}{n + n_0}, \qquad \frac{n\,v + n_0\,\sigma^2}{n + n_0}
+
+    where m and v are the person's mean and variance, and μ and σ² those that training has left in the layer.
+
+    Parameters
+    ----------
+    layer : nn.Module
+        A batch norm with running statistics.
+    prior : float
+        How many trials the population's statistics are worth.
+    """
+
+    def __init__(self, layer, prior):
+        self.layer, self.prior = layer, prior
+        self.population = layer.running_mean.double(), layer.running_var.double()
+        self.n_trials = self.n_numbers = 0
+        self.sums = torch.zeros_like(self.population[0]), torch.zeros_like(self.population[1])
+
+    def add(self, _, inputs):
+        """Take in what enters the layer; this is a hook of the layer.
+
+        Parameters
+        ----------
+        _ : nn.Module
+            The layer.
+        inputs : tuple
+            A tensor of shape (n, n_channels, ...).
+        """
+        x = inputs[0].detach().transpose(0, 1).flatten(1).double()
+        self.n_numbers += x.shape[1]
+        self.sums = self.sums[0] + x.sum(1), self.sums[1] + x.square().sum(1)
+
+    def write(self):
+        """Give the layer the shrunk statistics of all trials so far."""
+        mean = self.sums[0] / self.n_numbers
+        # as torch keeps it: without the bias of a small number of samples
+        var = (self.sums[1] / self.n_numbers - mean.square()) * (self.n_numbers / max(1, self.n_numbers - 1))
+        share = self.n_trials / (self.n_trials + self.prior)
+        self.layer.running_mean.copy_(torch.lerp(self.population[0], mean, share))
+        self.layer.running_var.copy_(torch.lerp(self.population[1], var.clamp_min(0), share))
+
+
+def find_batch_norms(module, x):
+    """Find the batch norms that keep statistics, in the order in which a trial passes them.
+
+    Parameters
+    ----------
+    module : nn.Module
+        The network, in evaluation mode.
+    x : Tensor of shape (n, n_chans, n_times)
+        Any trials.
+
+    Returns
+    -------
+    layers : list of nn.Module
+        Those that are called; none in a network without batch norm.
+    """
+    kind = nn.modules.batchnorm._BatchNorm
+    layers = [part for part in module.modules() if isinstance(part, kind) and part.running_mean is not None]
+    called = {}
+    hooks = [layer.register_forward_pre_hook(lambda layer, _: called.setdefault(layer)) for layer in layers]
+    try:
+        if layers:
+            module(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return list(called)
+
+
+@torch.no_grad()
+def adapt_batch_norms(module, x, prior, device):
+    """Give every batch norm the statistics of these trials, shrunk towards those it has.
+
+    Parameters
+    ----------
+    module : nn.Module
+        The network, in evaluation mode; changed in place.
+    x : Tensor of shape (n_trials, n_chans, n_times)
+        Normalised trials of one person.
+    prior : float
+        How many trials the population's statistics are worth.
+    device : str or torch.device
+        Where the network is.
+
+    Notes
+    -----
+    What enters a batch norm depends on those before it. So they are taken one after the other: each sees the trials as
+    the ones before it, with their new statistics, let them through.
+    """
+    for layer in find_batch_norms(module, x[:1].to(device)):
+        statistics = PersonStatistics(layer, prior)
+        hook = layer.register_forward_pre_hook(statistics.add)
+        try:
+            for chunk in x.split(_CHUNK):
+                module(chunk.to(device))
+        finally:
+            hook.remove()
+        statistics.n_trials = len(x)
+        statistics.write()
+
+
+@torch.no_grad()
+def stream_batch_norms(module, x, prior):
+    """Let every batch norm learn from each trial that passes, before it normalises the trial.
+
+    Parameters
+    ----------
+    module : nn.Module
+        The network, in evaluation mode; changed in place, and with every trial that it is given from now on.
+    x : Tensor of shape (1, n_chans, n_times)
+        Any trial, which is not learnt from.
+    prior : float
+        How many trials the population's statistics are worth.
+    """
+    for layer in find_batch_norms(module, x):
+        statistics = PersonStatistics(layer, prior)
+
+        def learn(_, inputs, statistics=statistics):
+            statistics.add(_, inputs)
+            statistics.n_trials += 1
+            statistics.write()
+
+        layer.register_forward_pre_hook(learn)
