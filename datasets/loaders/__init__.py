@@ -14,7 +14,6 @@ from braindecode_censor.datasets.paradigms import (
     paper_scorer,
     valid_score,
     with_paper_scores,
-    zscore,
 )
 from braindecode_censor.datasets.registry import (
     DATASETS,
@@ -50,5 +49,4 @@ __all__ = [
     "save_subject",
     "valid_score",
     "with_paper_scores",
-    "zscore",
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import mne
 import numpy as np
-from moabb.datasets.base import session_run_pattern
+from moabb.datasets.base import is_camel_kebab_case, session_run_pattern
 
 from braindecode_censor.datasets._base import Recording
 from braindecode_censor.datasets._raw import make_info, raw_from_epochs
@@ -32,8 +32,9 @@ class EpochsFolder(Recording):
     where : dict or None
         Keep the subjects whose files have these values, for instance ``{"subset": "PreTrainingDataset"}``.
     code : str or None
-        Name under which MOABB stores results; None makes one of the folder's name and a digest of its
-        content.
+        Name under which MOABB stores results, of letters, digits and dashes. MOABB knows a dataset by it alone, so
+        give another one when the files change. None makes one of the folder's name and a digest of its content,
+        which changes by itself.
     **selection : dict
         ``selected_subjects`` and ``selected_sessions`` of MOABB.
 
@@ -58,7 +59,10 @@ class EpochsFolder(Recording):
         self.class_names = _agree_on_labels(heads)
         _agree_on_timing(heads)
         _refuse_copies(self.files)
-        self._start(first, heads, paradigm, code or self._make_code(channels, where), selection)
+        self._start(first, heads, paradigm, self._make_code(channels, where), selection)
+        if code is not None:
+            # Set afterwards, because MOABB warns when the class is not an abbreviation of the code.
+            self.code = _check_code(code)
 
     def _start(self, first, heads, paradigm, code, selection):
         """Hand MOABB what it wants to know."""
@@ -108,6 +112,12 @@ class EpochsFolder(Recording):
     @staticmethod
     def _raw(record, trials, picks, labels, info):
         return raw_from_epochs(record.X[trials][:, picks], labels[trials], info, record.tmin)
+
+
+def _check_code(code):
+    if not isinstance(code, str) or not is_camel_kebab_case(code):
+        raise ValueError(f"code={code!r}: use letters, digits and dashes only, such as 'MyStudy-2024'.")
+    return code
 
 
 def find_subjects(folder):

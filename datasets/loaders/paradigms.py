@@ -1,15 +1,16 @@
-"""Paradigms with the paper's preprocessing: z-scored trials, balanced accuracy and the validation score.
+"""Paradigms that hand over the signals as recorded, with balanced accuracy and the validation score.
 
-MOABB's own paradigms do not z-score, its band-pass leaves EMG channels out (and fails when there is nothing
-else), and there is none for error potentials or for faces and houses.
+MOABB's band-pass leaves EMG channels out (and fails when there is nothing else), and it has no paradigm for error
+potentials or for faces and houses. Nothing here normalises: that is the business of whoever decodes, because what
+helps a network (each channel of each trial by itself) takes from a classical pipeline what it lives on.
 """
 
+import warnings
 from copy import copy
 from functools import partial
 
 import mne
-import numpy as np
-from moabb.datasets.preprocessing import FixedPipeline, NamedFunctionTransformer
+from moabb.datasets.preprocessing import NamedFunctionTransformer
 from moabb.datasets.utils import dataset_search
 from moabb.paradigms import P300
 from moabb.paradigms.base import BaseParadigm
@@ -42,15 +43,40 @@ def valid_score(estimator, X, y):
     return float(estimator.valid_score_)
 
 
+class PaperScores(dict):
+    """Scorers by name, as MOABB takes them, that also pass where MOABB knows accuracy only.
+
+    MOABB decodes one trial at a time in ``CrossSubjectMode.TRAIN_TRIALWISE`` and then computes accuracy or ROC-AUC
+    itself, refusing any other scorer. Equality with "accuracy" is how it asks; the answer is yes, with a warning.
+    """
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        if other != "accuracy":
+            return super().__eq__(other)
+        warnings.warn(
+            "MOABB scores single trials (TRAIN_TRIALWISE) by accuracy, so the column score is accuracy here, not "
+            "balanced accuracy, and there is no score_valid. Pass scorer='accuracy' or 'roc_auc' to the paradigm to "
+            "choose.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return True
+
+    def __ne__(self, other):
+        return not self == other
+
+
 def paper_scorer():
     """Return MOABB's dict scorer: balanced accuracy (column ``score``) and ``score_valid``.
 
     Returns
     -------
-    dict of str to callable
+    PaperScores
         Two scorers.
     """
-    return {"balanced_accuracy": make_scorer(balanced_accuracy_score), "valid": valid_score}
+    return PaperScores(balanced_accuracy=make_scorer(balanced_accuracy_score), valid=valid_score)
 
 
 def with_paper_scores(paradigm):
@@ -83,25 +109,6 @@ def _scores_as_the_paper(paradigm):
     return isinstance(scoring, dict) and next(iter(scoring)) == "balanced_accuracy" and "valid" in scoring
 
 
-def zscore(X):
-    """Give each channel of each trial zero mean and unit variance; a flat channel becomes zero.
-
-    Parameters
-    ----------
-    X : array of shape (n_trials, n_channels, n_times)
-        Trials.
-
-    Returns
-    -------
-    array of shape (n_trials, n_channels, n_times)
-        Scaled in place where possible: a full-size array is not worth holding twice.
-    """
-    X -= X.mean(axis=-1, keepdims=True)
-    scale = X.std(axis=-1, keepdims=True)
-    X /= np.where(scale > 0, scale, 1)
-    return X
-
-
 def _filter(raw, fmin, fmax):
     """Band-pass all physiological channels, EMG included, which ``picks="data"`` is not."""
     picks = mne.pick_types(raw.info, eeg=True, emg=True, ecog=True, seeg=True)
@@ -109,7 +116,7 @@ def _filter(raw, fmin, fmax):
 
 
 class _PaperSteps:
-    """The steps all our paradigms share; mixed into a MOABB paradigm, which must set ``self.zscore``."""
+    """The steps all our paradigms share; mixed into a MOABB paradigm."""
 
     def prepare_process(self, dataset):
         """Refuse a window that reaches beyond the recorded one, which MOABB would answer with no trials."""
@@ -133,17 +140,6 @@ class _PaperSteps:
                 )
         return steps
 
-    def _get_array_pipeline(self, return_epochs, return_raws, dataset, processing_pipeline):
-        pipeline = super()._get_array_pipeline(return_epochs, return_raws, dataset, processing_pipeline)
-        if self.zscore and not return_epochs and not return_raws:
-            # after the scaling to microvolts, before what the user wants done last
-            steps = list(pipeline.steps)
-            steps.insert(
-                2, ("zscore", NamedFunctionTransformer(zscore, display_name="Z-score of each trial"))
-            )
-            pipeline = FixedPipeline(steps)
-        return pipeline
-
     @property
     def scoring(self):
         """The scorer given, or balanced accuracy with the validation score beside it."""
@@ -151,20 +147,17 @@ class _PaperSteps:
 
 
 class ERP(_PaperSteps, P300):
-    """MOABB's P300 (Target against NonTarget) with the paper's preprocessing and scores.
+    """MOABB's P300 (Target against NonTarget) without filters, with the paper's scores.
 
     Parameters
     ----------
     fmin, fmax : float or None
         Band-pass in Hz; None, the paper's choice, leaves the signal as recorded.
-    zscore : bool
-        Whether to z-score each channel of each trial.
     **options : dict
         All other options of :class:`moabb.paradigms.P300`.
     """
 
-    def __init__(self, fmin=None, fmax=None, *, zscore=True, **options):
-        self.zscore = zscore
+    def __init__(self, fmin=None, fmax=None, **options):
         super().__init__(fmin=fmin, fmax=fmax, **options)
 
 
@@ -175,8 +168,6 @@ class EpochsParadigm(_PaperSteps, BaseParadigm):
     ----------
     fmin, fmax : float or None
         Band-pass in Hz, over EEG, ECoG and EMG channels alike; None, the paper's choice, filters nothing.
-    zscore : bool
-        Whether to z-score each channel of each trial, as the paper does.
     tmin, tmax : float or None
         Window in seconds, relative to the dataset's own; None means all of it.
     resample : float or None
@@ -187,8 +178,7 @@ class EpochsParadigm(_PaperSteps, BaseParadigm):
 
     accepts = None  # value of dataset.paradigm; None accepts all
 
-    def __init__(self, fmin=None, fmax=None, *, zscore=True, tmin=0.0, tmax=None, resample=None, **options):
-        self.zscore = zscore
+    def __init__(self, fmin=None, fmax=None, *, tmin=0.0, tmax=None, resample=None, **options):
         super().__init__(filters=[[fmin, fmax]], tmin=tmin, tmax=tmax, resample=resample, **options)
 
     def is_valid(self, dataset):
@@ -235,8 +225,6 @@ class ErrorPotentials(EpochsParadigm):
     ----------
     fmin, fmax : float or None
         Band-pass in Hz; None filters nothing.
-    zscore : bool
-        Whether to z-score each channel of each trial.
     tmin, tmax : float or None
         Window in seconds, relative to the dataset's own.
     resample : float or None
@@ -255,8 +243,6 @@ class FacesHouses(EpochsParadigm):
     ----------
     fmin, fmax : float or None
         Band-pass in Hz; None filters nothing.
-    zscore : bool
-        Whether to z-score each channel of each trial.
     tmin, tmax : float or None
         Window in seconds, relative to the dataset's own.
     resample : float or None
@@ -275,8 +261,6 @@ class EMGGestures(EpochsParadigm):
     ----------
     fmin, fmax : float or None
         Band-pass in Hz; None filters nothing.
-    zscore : bool
-        Whether to z-score each channel of each trial.
     tmin, tmax : float or None
         Window in seconds, relative to the dataset's own.
     resample : float or None

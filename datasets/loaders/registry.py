@@ -75,7 +75,7 @@ def get_dataset(name, **options):
 
 
 def default_paradigm(dataset, **options):
-    """Return the paradigm that fits a dataset, with the paper's preprocessing.
+    """Return the paradigm that fits a dataset and hands over its signals as recorded.
 
     Parameters
     ----------
@@ -87,31 +87,38 @@ def default_paradigm(dataset, **options):
     Returns
     -------
     moabb.paradigms.base.BaseParadigm
-        Z-scored trials, balanced accuracy and the validation score.
+        Trials in microvolts, balanced accuracy and the validation score.
     """
     return PARADIGMS.get(dataset.paradigm, EpochsParadigm)(**options)
 
 
-def register(*classes):
+def register(*more):
     """Make our datasets and paradigms known to ``moabb.benchmark`` and ``dataset_search``; once is enough.
 
     Parameters
     ----------
-    *classes : type
-        Further datasets or paradigms, your own; MOABB makes each without arguments when it lists them.
+    *more : type or moabb.datasets.base.BaseDataset
+        Further datasets or paradigms. MOABB makes a class without arguments when it lists it; a dataset object, such
+        as ``EpochsFolder("my_study")``, is listed as it is, so that ``include_datasets=[dataset]`` finds it.
 
     Notes
     -----
     MOABB has no entry points: it lists the classes in its own modules, so that is where they are put. A name
-    MOABB already uses for something else is an error. :class:`EpochsFolder` stays out, as MOABB's
+    MOABB already uses for something else is an error. The class :class:`EpochsFolder` stays out, as MOABB's
     ``LocalBIDSDataset`` does, because both need to be told where the files are.
+
+    Examples
+    --------
+    >>> dataset = EpochsFolder("my_study", code="MyStudy")  # doctest: +SKIP
+    >>> register(dataset)  # doctest: +SKIP
+    >>> moabb.benchmark(pipelines, include_datasets=[dataset])  # doctest: +SKIP
     """
     wanted = [(moabb.datasets, cls) for cls in DATASETS.values() if cls is not EpochsFolder]
     wanted += [(moabb.paradigms, cls) for cls in PARADIGMS.values()]
-    wanted += [(_moabb_module(cls), cls) for cls in classes]
+    wanted += [(_moabb_module(thing), _listed_class(thing)) for thing in more]
     for module, cls in wanted:  # all or nothing
         known = getattr(module, cls.__name__, cls)
-        if known is not cls:
+        if known is not cls and not (hasattr(known, "listed") and hasattr(cls, "listed")):
             raise ValueError(
                 f"{module.__name__} already has another {cls.__name__}: {known!r}. Nothing was registered; "
                 "remove or rename that one first."
@@ -121,12 +128,22 @@ def register(*classes):
     _init_dataset()
 
 
-def _moabb_module(cls):
-    if isinstance(cls, type) and issubclass(cls, BaseDataset):
+def _listed_class(thing):
+    """Return what MOABB is to call without arguments: the class itself, or one that answers with the object."""
+    if isinstance(thing, type):
+        return thing
+    body = {"listed": thing, "__new__": lambda cls: thing}
+    return type(thing.code.replace("-", "_"), (type(thing),), body)
+
+
+def _moabb_module(thing):
+    if isinstance(thing, BaseDataset) or (isinstance(thing, type) and issubclass(thing, BaseDataset)):
         return moabb.datasets
-    if isinstance(cls, type) and issubclass(cls, BaseParadigm):
+    if isinstance(thing, type) and issubclass(thing, BaseParadigm):
         return moabb.paradigms
-    raise ValueError(f"register({cls!r}): pass classes derived from MOABB's BaseDataset or BaseParadigm.")
+    raise ValueError(
+        f"register({thing!r}): pass classes derived from MOABB's BaseDataset or BaseParadigm, or dataset objects."
+    )
 
 
 def describe():

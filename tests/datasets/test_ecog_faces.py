@@ -61,7 +61,7 @@ def test_without_the_correction_ha_would_have_two_trials_too_many(ecog_folder):
 def test_epochs_carry_their_own_number(ecog_folder):
     folder, _ = ecog_folder
     dataset = ECoGFaces(folder, selected_subjects=[number("ap")])
-    X, y, _ = FacesHouses(zscore=False).get_data(dataset)
+    X, y, _ = FacesHouses().get_data(dataset)
     assert X.shape == (300, 31, 400)
     np.testing.assert_allclose(X[:, 0, 0] / (1e6 * VOLTS), 10001 + np.arange(300), rtol=1e-6)
     faces = X[:, 1:9, 100:200].mean(axis=(1, 2)) > 0

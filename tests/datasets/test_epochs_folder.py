@@ -52,7 +52,7 @@ def test_epochs_come_back_to_the_sample(tmp_path, sfreq, tmin):
     for subject in (1, 2):
         write(tmp_path, subject, sfreq=sfreq, tmin=tmin)
     dataset = EpochsFolder(tmp_path)
-    X, y, metadata = EpochsParadigm(zscore=False).get_data(dataset)
+    X, y, metadata = EpochsParadigm().get_data(dataset)
     for subject in (1, 2):
         expected, labels = standins.epochs(12, 4, 50, 3, subject)
         here = (metadata["subject"] == subject).to_numpy()
@@ -106,7 +106,7 @@ def test_filtering_does_not_carry_one_trial_into_the_next(tmp_path):
     for name, data in (("a", X), ("b", loud)):
         (tmp_path / name).mkdir()
         write(tmp_path / name, 1, X=data, y=y, tmin=0)
-        filtered.append(EpochsParadigm(8, 30, zscore=False).get_data(EpochsFolder(tmp_path / name))[0])
+        filtered.append(EpochsParadigm(8, 30).get_data(EpochsFolder(tmp_path / name))[0])
     assert np.abs(filtered[0][4] - filtered[1][4]).max() < 1e-2 * np.abs(filtered[0][4]).max()
     assert np.abs(filtered[0][4] - 1e6 * X[4, :3]).max() > 0.5 * np.abs(filtered[0][4]).max()  # it did filter
 
@@ -124,7 +124,7 @@ def test_fif_epochs_per_subject(tmp_path):
         epochs.save(tmp_path / f"subject_{subject}-epo.fif", fmt="double", verbose="ERROR")
         expected[subject] = X, np.array(["left", "right"])[y]
     dataset = EpochsFolder(tmp_path)
-    X, y, metadata = EpochsParadigm(zscore=False).get_data(dataset)
+    X, y, metadata = EpochsParadigm().get_data(dataset)
     for subject, (signal, labels) in expected.items():
         here = (metadata["subject"] == subject).to_numpy()
         np.testing.assert_allclose(X[here], 1e6 * signal, rtol=1e-9)
@@ -146,7 +146,7 @@ def test_sessions_runs_scale_and_units(tmp_path):
     dataset = EpochsFolder(tmp_path)
     data = dataset.get_data([1])[1]
     assert list(data) == ["0training0", "1Test0", "2Test1"] and list(data["1Test0"]) == ["3", "1"]
-    got, _, _ = EpochsParadigm(zscore=False).get_data(dataset)
+    got, _, _ = EpochsParadigm().get_data(dataset)
     order = np.lexsort((np.arange(12), np.arange(12) % 2, np.arange(12) // 4))
     np.testing.assert_allclose(got, (counts * np.array([1.0, 2.0, 3.0, 4.0])[:, None])[order][:, :3])
 
@@ -173,7 +173,7 @@ def test_channels_that_differ(folder):
     ):
         EpochsFolder(folder)
     dataset = EpochsFolder(folder, channels="common")
-    X, _, metadata = EpochsParadigm(zscore=False).get_data(dataset)
+    X, _, metadata = EpochsParadigm().get_data(dataset)
     expected, _ = standins.epochs(12, 4, 50, 3, 3)
     np.testing.assert_allclose(X[metadata["subject"] == 3], 1e6 * expected[:, [0, 2]], rtol=1e-9)
     assert EpochsFolder(folder, channels=["Pz"]).channels == ["Pz"]
@@ -184,7 +184,7 @@ def test_channels_that_differ(folder):
 def test_channels_in_another_order_are_put_in_order(folder):
     X, _ = standins.epochs(12, 4, 50, 3, 2)
     write(folder, 2, X=X[:, [2, 0, 1, 3]], ch_names=["Pz", "Fz", "Cz", "EOG1"])
-    got, _, metadata = EpochsParadigm(zscore=False).get_data(EpochsFolder(folder))
+    got, _, metadata = EpochsParadigm().get_data(EpochsFolder(folder))
     np.testing.assert_allclose(got[metadata["subject"] == 2], 1e6 * X[:, :3], rtol=1e-9)
 
 
@@ -307,7 +307,7 @@ def test_rsvp(rsvp_folder):
     folder, truth = rsvp_folder
     dataset = RSVP(folder)
     assert dataset.subject_list == list(range(1, 11)) and dataset.n_sessions == 2 and dataset.code == "RSVP"
-    X, y, metadata = ERP(zscore=False).get_data(dataset)
+    X, y, metadata = ERP().get_data(dataset)
     assert X.shape == (800, 16, 128)
     for subject, (signal, labels) in truth.items():
         here = (metadata["subject"] == subject).to_numpy()
@@ -320,7 +320,7 @@ def test_asl(asl_folder):
     dataset = ASLEMG(folder)
     raw = dataset.get_data([4])[4]["0"]["0"]
     assert raw.get_channel_types() == ["emg"] * 16 and raw.info["sfreq"] == 1000
-    X, y, _ = EMGGestures(zscore=False).get_data(dataset, subjects=[4, 9])
+    X, y, _ = EMGGestures().get_data(dataset, subjects=[4, 9])
     assert X.shape == (198, 16, 1000) and len(set(y)) == 33
     np.testing.assert_allclose(X[99:], 1e6 * truth[9][0], rtol=1e-5, atol=1e-4)
     assert list(y[99:]) == [f"sign{k:02d}" for k in truth[9][1]]

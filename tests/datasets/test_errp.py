@@ -49,7 +49,7 @@ def test_epochs_carry_their_own_number_and_label(errp_folder):
     """The trial's number is written into its first sample: onsets and labels match trial by trial."""
     folder, truth = errp_folder
     dataset = ErrP(folder, selected_subjects=[7])
-    X, y, metadata = ErrorPotentials(zscore=False).get_data(dataset)
+    X, y, metadata = ErrorPotentials().get_data(dataset)
     assert X.shape == (340, 56, 260)
     for session in range(5):
         here = metadata["session"] == str(session)

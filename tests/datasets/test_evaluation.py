@@ -37,7 +37,7 @@ def lda(feature):
 @pytest.fixture
 def recordings(errp_folder, ecog_folder, rsvp_folder, asl_folder):
     """Four subjects of each, and a paradigm that keeps the arrays small."""
-    power = EMGGestures(10, 400, zscore=False, resample=250)
+    power = EMGGestures(10, 400, resample=250)
     return {
         "errp": (
             ErrP(errp_folder[0], selected_subjects=[2, 6, 7, 11]),
@@ -135,16 +135,6 @@ def _forbidden(self, subject):
     raise AssertionError("the cache was not used")
 
 
-def test_the_cache_keeps_z_scored_and_plain_trials_apart(recordings, tmp_path):
-    dataset, _, _ = recordings["simulated"]
-    config = CacheConfig(save_array=True, use=True, path=str(tmp_path))
-    plain, scaled = (
-        default_paradigm(dataset, zscore=z).get_data(dataset, subjects=[1], cache_config=config)[0]
-        for z in (False, True)
-    )
-    assert plain.std() > 2 and scaled.std() == pytest.approx(1)
-
-
 def test_bids_is_moabbs_own_business(tmp_path):
     """As in the documentation: a BIDS folder goes through MOABB's reader into our paradigm."""
     from moabb.datasets.base import LocalBIDSDataset
@@ -153,7 +143,7 @@ def test_bids_is_moabbs_own_business(tmp_path):
     root = simulated.convert_to_bids(path=tmp_path)
     events = {"NonTarget": 1, "Target": 2}
     dataset = LocalBIDSDataset(root, events=events, interval=simulated.interval, paradigm="p300")
-    X, y, metadata = EpochsParadigm(zscore=False).get_data(dataset)
+    X, y, metadata = EpochsParadigm().get_data(dataset)
     expected, labels, _ = simulated.arrays()
     np.testing.assert_allclose(X, expected, atol=1e-2 * np.abs(expected).max())  # EDF has 16 bits
     assert list(y) == [simulated.class_names[k] for k in labels] and len(set(metadata["subject"])) == 2

@@ -1,15 +1,19 @@
-"""Do the paradigms filter what they should, z-score each trial, and keep the validation score?"""
+"""Do the paradigms filter what they should, leave the signals as they are, and keep the validation score?"""
 
 import math
 
 import numpy as np
 import pytest
 import standins
+from moabb.evaluations import CrossSubjectEvaluation
+from moabb.evaluations.protocols import CrossSubjectMode
 from moabb.paradigms import P300
 from scipy.signal import welch
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis as LDA
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from braindecode_censor.datasets import (
     ASLEMG,
@@ -19,9 +23,10 @@ from braindecode_censor.datasets import (
     EpochsParadigm,
     ErrorPotentials,
     SimulatedSubjects,
+    paper_scorer,
+    read_subject,
     save_subject,
     valid_score,
-    zscore,
 )
 
 
@@ -51,9 +56,9 @@ def power(X, frequency, sfreq):
 
 
 def test_emg_is_really_filtered(tones):
-    plain = EMGGestures(zscore=False).get_data(tones)[0]
-    high = EMGGestures(40, 200, zscore=False).get_data(tones)[0]
-    low = EMGGestures(2, 30, zscore=False).get_data(tones)[0]
+    plain = EMGGestures().get_data(tones)[0]
+    high = EMGGestures(40, 200).get_data(tones)[0]
+    low = EMGGestures(2, 30).get_data(tones)[0]
     assert power(high, 10, 500) < 1e-4 * power(plain, 10, 500)
     assert power(high, 80, 500) == pytest.approx(power(plain, 80, 500), rel=0.1)
     assert power(low, 80, 500) < 1e-4 * power(plain, 80, 500)
@@ -72,18 +77,48 @@ def _as_imagery(dataset):
     return EpochsFolder(dataset.folder, paradigm="imagery")
 
 
-def test_each_trial_is_z_scored(tones):
-    X = EMGGestures().get_data(tones)[0]
-    np.testing.assert_allclose(X.mean(axis=-1), 0, atol=1e-12)
-    np.testing.assert_allclose(X.std(axis=-1), 1, rtol=1e-12)
-    flat = zscore(np.full((1, 1, 5), 3.0))
-    assert np.all(flat == 0)
+def test_signals_are_handed_over_as_recorded(tones):
+    """What one pipeline needs normalised, another one lives on: paradigms leave that to the pipelines."""
+    X, _, metadata = EMGGestures().get_data(tones)
+    for subject in (1, 2):
+        recorded = 1e6 * read_subject(tones.files[subject]).X
+        np.testing.assert_allclose(X[metadata["subject"] == subject], recorded, rtol=1e-6)
+
+
+@pytest.mark.parametrize("paradigm", [ERP, EpochsParadigm])
+def test_single_trials_are_scored_by_accuracy_with_a_warning(paradigm, tmp_path):
+    dataset = SimulatedSubjects(3, 20, n_channels=4, sfreq=64.0)
+    pipeline = make_pipeline(FunctionTransformer(lambda X: X[:, :, ::8].reshape(len(X), -1)), LDA())
+    scores = {}
+    for mode, scorer in (("TRAIN", "accuracy"), ("TRAIN_TRIALWISE", "accuracy"), ("TRAIN_TRIALWISE", None)):
+        evaluation = CrossSubjectEvaluation(
+            paradigm(scorer=scorer),
+            datasets=[dataset],
+            cs_mode=CrossSubjectMode[mode],
+            hdf5_path=str(tmp_path),
+            overwrite=True,
+        )
+        if scorer is None:
+            with pytest.warns(UserWarning, match="score is accuracy here, not balanced accuracy"):
+                results = evaluation.process({"lda": pipeline})
+        else:
+            results = evaluation.process({"lda": pipeline})
+        scores[mode, scorer] = results.sort_values("subject")["score"].tolist()
+    assert len(set(map(tuple, scores.values()))) == 1
+    assert np.mean(scores["TRAIN", "accuracy"]) > 0.5
+
+
+def test_the_papers_scorers_are_a_plain_dict_otherwise():
+    scorer = paper_scorer()
+    assert scorer != "roc_auc"
+    assert scorer == dict(scorer)
+    assert list(scorer) == ["balanced_accuracy", "valid"]
 
 
 def test_resampling_and_window(tones):
     X = EMGGestures(resample=100, tmin=0.2, tmax=0.6).get_data(tones)[0]
     assert X.shape == (16, 3, 40)
-    assert power(EMGGestures(resample=250, zscore=False).get_data(tones)[0], 10, 250) > 0
+    assert power(EMGGestures(resample=250).get_data(tones)[0], 10, 250) > 0
 
 
 def test_epochs_and_raws_are_still_given(tones):
@@ -104,12 +139,12 @@ def test_a_paradigm_accepts_its_own_kind_only(tones):
     assert not ErrorPotentials().is_valid(tones) and not ERP().is_valid(tones)
 
 
-def test_erp_is_p300_with_the_papers_preprocessing():
+def test_erp_is_p300_without_filters():
     dataset = SimulatedSubjects(2, 20)
-    ours = ERP(zscore=False).get_data(dataset)[0]
+    ours = ERP().get_data(dataset)[0]
     np.testing.assert_allclose(ours, P300(fmin=None, fmax=None).get_data(dataset)[0], rtol=1e-9)
     filtered = P300(1, 24).get_data(dataset)[0]
-    np.testing.assert_allclose(ERP(1, 24, zscore=False).get_data(dataset)[0], filtered, atol=1e-6)
+    np.testing.assert_allclose(ERP(1, 24).get_data(dataset)[0], filtered, atol=1e-6)
     assert list(ERP().scoring) == ["balanced_accuracy", "valid"]
     assert ERP(scorer="roc_auc").scoring == "roc_auc"
 

@@ -27,7 +27,7 @@ pytestmark = [
 def test_counts_of_the_readme(name, where, subjects, trials, shape, classes):
     dataset = EpochsFolder(DATA / name, where=where)
     assert len(dataset.subject_list) == subjects
-    X, y, metadata = default_paradigm(dataset, zscore=False).get_data(dataset)
+    X, y, metadata = default_paradigm(dataset).get_data(dataset)
     assert X.shape == (trials, *shape) and len(set(y)) == classes
     subject = dataset.subject_list[3]
     with np.load(dataset.files[subject]) as record:

@@ -23,6 +23,7 @@ from braindecode_censor.datasets import (
     SimulatedSubjects,
     default_paradigm,
     get_dataset,
+    save_subject,
 )
 
 OURS = {"SimulatedSubjects", "ErrP", "ECoGFaces", "RSVP", "ASLEMG"}
@@ -68,9 +69,10 @@ def test_a_dataset_of_ones_own(registered, monkeypatch):
     monkeypatch.setattr(moabb.datasets, "SmallStudy", SmallStudy, raising=False)  # removed afterwards
     bc.register(SmallStudy)
     assert "SmallStudy" in {type(d).__name__ for d in moabb.paradigms.P300().datasets}
-    for wrong in (SmallStudy(), int):
+    for wrong in ("SmallStudy", int):
         with pytest.raises(
-            ValueError, match=r"pass classes derived from MOABB's BaseDataset or BaseParadigm"
+            ValueError,
+            match=r"pass classes derived from MOABB's BaseDataset or BaseParadigm, or dataset objects",
         ):
             bc.register(wrong)
 
@@ -106,6 +108,53 @@ def test_moabb_benchmark_runs_our_dataset_and_paradigm(registered, tmp_path, mon
     assert len(results) == 4 and np.isfinite(results["score"]).all() and results["score"].mean() > 0.55
 
 
+def test_moabb_benchmark_runs_a_folder_given_as_an_object(registered, tmp_path, monkeypatch, caplog):
+    X, y, subjects = SimulatedSubjects(3, 24, n_channels=4, sfreq=64.0).arrays()
+    for subject in (1, 2, 3):
+        here = subjects == subject
+        options = {"label_names": ["NonTarget", "Target"], "sfreq": 64.0, "ch_types": "eeg"}
+        path = tmp_path / f"subject_{subject}.npz"
+        save_subject(path, 1e-6 * X[here], y[here], ch_names=["Fz", "Cz", "Pz", "Oz"], **options)
+    dataset = EpochsFolder(tmp_path, code="MyStudy-2024")
+    assert dataset.code == "MyStudy-2024"
+    assert "abbreviation" not in caplog.text
+    monkeypatch.setattr(moabb.datasets, "MyStudy_2024", None, raising=False)  # removed afterwards
+    monkeypatch.delattr(moabb.datasets, "MyStudy_2024")
+    bc.register(dataset)
+    bc.register(EpochsFolder(tmp_path, code="MyStudy-2024"))  # the later one replaces the earlier
+    bc.register(dataset)
+    assert [found for found in moabb.paradigms.P300().datasets if found.code == "MyStudy-2024"] == [dataset]
+    monkeypatch.chdir(tmp_path)
+    pipeline = make_pipeline(FunctionTransformer(_average), LinearDiscriminantAnalysis())
+    results = moabb.benchmark(
+        pipelines=[{"name": "lda", "pipeline": pipeline, "paradigms": ["ERP", "P300"]}],
+        evaluations=["CrossSubject"],
+        results=str(tmp_path / "results"),
+        output=str(tmp_path / "out"),
+        include_datasets=[dataset],
+        n_jobs=1,
+    )
+    assert len(results) == 6
+    assert set(results["dataset"]) == {"MyStudy-2024"}
+
+
+@pytest.mark.parametrize("code", ["my study", "Größe", "", 5])
+def test_a_code_that_moabb_would_not_take(tmp_path, code):
+    save_subject(
+        tmp_path / "subject_1.npz",
+        np.random.default_rng(0).normal(size=(4, 2, 50)),
+        [0, 1, 0, 1],
+        label_names=["a", "b"],
+        sfreq=50,
+        ch_names=["Fz", "Cz"],
+        ch_types="eeg",
+    )
+    with pytest.raises(
+        ValueError, match=r"code=.*: use letters, digits and dashes only, such as 'MyStudy-2024'"
+    ):
+        EpochsFolder(tmp_path, code=code)
+
+
 @pytest.mark.parametrize("name", [name for name in DATASETS if name != "folder"])
 def test_names_follow_moabbs_rule_and_constructors_need_nothing(name, caplog):
     dataset = get_dataset(name)
@@ -137,7 +186,7 @@ def test_default_paradigms_fit():
     for name in ("simulated", "errp", "ecogfaces", "rsvp", "aslemg"):
         dataset = get_dataset(name)
         paradigm = default_paradigm(dataset)
-        assert paradigm.is_valid(dataset) and paradigm.zscore
+        assert paradigm.is_valid(dataset)
     assert default_paradigm(get_dataset("errp"), resample=100).resample == 100
 
 

@@ -40,7 +40,7 @@ def test_a_subject_does_not_depend_on_how_many_there_are():
 def test_moabb_sees_the_same_trials(kind):
     dataset = SimulatedSubjects(3, 20, kind=kind, n_sessions=2)
     X, y, subjects = dataset.arrays()
-    for paradigm in (default_paradigm(dataset, zscore=False),):
+    for paradigm in (default_paradigm(dataset),):
         X2, labels, metadata = paradigm.get_data(dataset)
         np.testing.assert_allclose(X2, X, atol=1e-4)
         np.testing.assert_array_equal(labels, np.array(dataset.class_names)[y])
