@@ -28,10 +28,10 @@ def quick():
 
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory):
-    """An experiment that nothing disturbed."""
+    """An experiment that nothing disturbed, without a report. Copy its folder before you change anything in it."""
     import moabb
-    from tiny import experiment
+    from tiny import run
 
     moabb.set_log_level("error")
     warnings.simplefilter("ignore")
-    return experiment(tmp_path_factory.mktemp("reference") / "out").run()
+    return run(tmp_path_factory.mktemp("reference") / "out")

@@ -1,5 +1,7 @@
 """A dataset and a grid so small that a whole experiment takes seconds."""
 
+import shutil
+
 import pandas as pd
 
 from braindecode_censor import AutoTransfer
@@ -18,6 +20,17 @@ def experiment(out, grid=GRID, **options):
     """Return an experiment on four subjects; 4 settings, one kept of each method."""
     options = {"dataset": "simulated", "dataset_options": DATA, "training": TRAINING, "top": 1, **options}
     return AutoTransfer(out=out, preset=grid, **options)
+
+
+def run(out, grid=GRID, **options):
+    """Return the result of an experiment without its report, which takes most of the time."""
+    return experiment(out, grid, **options).run(report=False)
+
+
+def copy_of(out, path):
+    """Return a copy of a folder of results that may be spoilt."""
+    shutil.copytree(out, path)
+    return path
 
 
 def finished(out):

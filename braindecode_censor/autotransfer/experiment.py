@@ -177,7 +177,7 @@ class AutoTransfer:
         counts = plan.count_trainings(self.preset.grid, *sizes, trials)
         left = self._count_left(counts)
         seconds = plan.time_epochs(self.preset.grid, self.recording, self.training) if left else {}
-        epochs = self.training["max_epochs"]
+        epochs = plan.most_epochs(self.recording, self.training)
         return plan.describe_plan(self.preset.grid, counts, left, seconds, epochs, self.backend.jobs)
 
     def _count_left(self, counts):

@@ -11,6 +11,7 @@ __all__ = [
     "count_trainings",
     "cross_validation_jobs",
     "describe_plan",
+    "most_epochs",
     "nested_jobs",
     "search_jobs",
     "time_epochs",
@@ -144,6 +145,28 @@ def time_epochs(grid, recording, training):
         clf.fit(recording.X[seen], recording.y[seen], subjects=recording.subjects[seen])
         seconds[method] = min(row["dur"] for row in clf.history)  # the first epoch warms up
     return seconds
+
+
+def most_epochs(recording, training):
+    """Return how many epochs a training takes at most.
+
+    Parameters
+    ----------
+    recording : Recording
+        The data.
+    training : dict
+        Arguments that all trainings share.
+
+    Returns
+    -------
+    epochs : int
+        By ``max_epochs`` or ``max_steps``, whichever comes first.
+    """
+    steps_per_epoch = max(1, len(recording.y) // training.get("batch_size", 64))
+    limits = [training.get("max_epochs")]
+    if training.get("max_steps") is not None:
+        limits.append(-(-training["max_steps"] // steps_per_epoch))
+    return min(limit for limit in limits if limit is not None)
 
 
 def describe_plan(grid, counts, left, seconds, epochs, workers):

@@ -1,6 +1,7 @@
 """The name of a training: a digest of all that decides about its numbers, made here and nowhere else."""
 
 import hashlib
+from functools import cache
 from importlib.metadata import version
 
 import numpy as np
@@ -21,8 +22,12 @@ def versions():
     versions : dict of str to str
         Package name to version.
     """
-    others = ("torch", "braindecode", "skorch", "moabb", "numpy")
-    return {"braindecode-censor": __version__, **{name: version(name) for name in others}}
+    return {"braindecode-censor": __version__, **_versions_of_others()}
+
+
+@cache  # reading them takes longer than all the rest of a key
+def _versions_of_others():
+    return {name: version(name) for name in ("torch", "braindecode", "skorch", "moabb", "numpy")}
 
 
 def subject_digests(X, y, subjects):

@@ -51,7 +51,7 @@ def train(estimator, X, y, subjects, trial=None):
         return Training(b"", {**record, "error": str(error), "seconds": time.perf_counter() - started})
     finally:
         torch.set_num_threads(threads)
-    if not _is_complete(clf):
+    if not clf.complete_:
         raise KeyboardInterrupt  # skorch swallows it and returns a net that looks fitted
     return pack(clf, {**record, "seconds": time.perf_counter() - started})
 
@@ -73,9 +73,9 @@ def pack(clf, record):
     """
     record |= {"valid_score": clf.valid_score_, "valid_subject": as_plain(clf.valid_subject_)}
     record |= {"best_epoch": clf.best_epoch_}
-    columns = ["train_loss", "valid_loss", "valid_balanced_accuracy"]
-    # what the censoring callback noted: the penalty and, where there is a critic, its accuracy
-    columns += [name for name in clf.history[0] if name.startswith("subject_")]
+    # losses and scores, and what the censoring callback noted: the penalty and, where there is a critic, its accuracy
+    wanted = ("train_loss", "valid_loss", "valid_balanced_accuracy")
+    columns = [name for name in clf.history[0] if name in wanted or name.startswith("subject_")]
     record["history"] = {name: [row[name] for row in clf.history] for name in columns}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "weights.safetensors")
@@ -98,9 +98,3 @@ def describe(estimator):
     """
     params = estimator.get_params(deep=False)
     return {k: v for k, v in params.items() if isinstance(v, (str, int, float, bool, list, type(None)))}
-
-
-def _is_complete(clf):
-    last = clf.history[-1] if clf.history else {}
-    waited = clf.patience is not None and len(clf.history) - (clf.best_epoch_ or 0) >= clf.patience
-    return "valid_loss" in last and (len(clf.history) >= clf.max_epochs or waited)

@@ -19,7 +19,7 @@ from braindecode_censor.figures import (
 )
 from braindecode_censor.figures.plot_all import PLOTS
 from braindecode_censor.figures.style import PALETTE, colour_of, label_of
-from braindecode_censor.search.index import SELECTED
+from braindecode_censor.search.selection import SELECTED
 
 METHODS = ["adv", "mige", "mmd", "pairmmd", "began"]
 DECODERS = ["baseline", *METHODS, SELECTED]
@@ -40,6 +40,15 @@ def scores(results):
 @pytest.fixture(scope="module")
 def drawn(results):
     return plot_results.PLOT.figure(results)
+
+
+def test_all_methods_and_seeds_have_scores(results):
+    rows = results.scores
+    assert set(rows["method"]) == {"baseline", *METHODS} and set(rows["seed"]) == {0, 1}
+    one, two = (rows.loc[rows["seed"] == seed, "score"].to_numpy() for seed in (0, 1))
+    assert (one != two).any()
+    table = pd.read_csv(results.folder / "table.csv")
+    assert (table["seeds"] == 2).all() and table["distinguishable"].isin([True, False]).all()
 
 
 def _colour(artist):

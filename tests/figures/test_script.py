@@ -15,8 +15,8 @@ from braindecode_censor.figures import plot_codes, plot_results, plot_tables, pr
 from braindecode_censor.figures.folder import Missing, Results, read_results
 from braindecode_censor.figures.plot_all import PLOTS, TABLES
 from braindecode_censor.report.probing import load_recording, probe
-from braindecode_censor.search.candidates import PAPER, expand
-from braindecode_censor.search.index import read_index
+from braindecode_censor.search.candidates import PAPER_GRID, expand
+from braindecode_censor.storage.tables import read_index
 from braindecode_censor.storage.trainings import Memory
 
 ROOT = Path(__file__).parents[2]
@@ -146,7 +146,7 @@ def test_tables_hold_the_papers_grid():
     assert rows["Adv, BEGAN, MIGE", "weight λ"] == "1, 0.3, 0.1, 0.03, 0.01"
     assert rows["MMD, PairMMD", "weight λ"] == "1, 3, 10, 30, 100"
     assert rows["MIGE", "regularisation γ of the score estimator"] == "0.01, 0.001, 0.0001"
-    assert len(expand(PAPER)) == 360
+    assert len(expand(PAPER_GRID)) == 360
     penalties = plot_tables.penalties()
     assert penalties["information"].tolist()[:2] == ["I(z;s)", "I(z;s|y)"]
     assert penalties.iloc[-1, 2:].tolist() == ["Adv, MIGE", "MMD, PairMMD, BEGAN"]

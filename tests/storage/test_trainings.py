@@ -1,20 +1,24 @@
 """Is nothing trained twice, nothing mistaken for something else, and nothing damaged believed?"""
 
-from types import SimpleNamespace
+import json
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from skorch.callbacks import Callback
 from tiny import DATA, TRAINING
 
-from braindecode_censor.autotransfer import memory as module
 from braindecode_censor.datasets import SimulatedSubjects
 from braindecode_censor.search.candidates import expand
 from braindecode_censor.search.jobs import make_estimator
-from braindecode_censor.storage.cached import Remembered, known_data
-from braindecode_censor.storage.trainings import Memory, fingerprints, training_key
+from braindecode_censor.storage import keys
+from braindecode_censor.storage.cached import CachedClassifier
+from braindecode_censor.storage.keys import subject_digests, training_key
+from braindecode_censor.storage.train import train
+from braindecode_censor.storage.trainings import Training, TrainingCache
 
 SETTING, OTHER = expand([{"method": "mmd", "weight": [0.1, 0.2]}])
+KEY = "k" * 64
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +31,7 @@ def estimator(setting=SETTING, seed=0, **options):
 
 
 def key(clf, X, y, subjects):
-    return training_key(clf, subjects, fingerprints(X, y, subjects))
+    return training_key(clf, subjects, subject_digests(X, y, subjects))
 
 
 def test_the_key_changes_with_all_that_decides_about_the_numbers(data, monkeypatch):
@@ -35,7 +39,7 @@ def test_the_key_changes_with_all_that_decides_about_the_numbers(data, monkeypat
     signal, label = X.copy(), y.copy()
     signal[5, 1, 7] += 1e-3
     label[5] = 1 - label[5]
-    keys = [
+    found = [
         key(estimator(), X, y, subjects),
         key(estimator(OTHER), X, y, subjects),
         key(estimator(seed=1), X, y, subjects),
@@ -46,9 +50,9 @@ def test_the_key_changes_with_all_that_decides_about_the_numbers(data, monkeypat
         key(estimator(), X[::-1], y[::-1], subjects[::-1]),
         key(make_estimator(SETTING, 0, TRAINING, [1, 2, 3, 4], valid_subject=3), X, y, subjects),
     ]
-    monkeypatch.setattr(module, "__version__", "99")
-    keys.append(key(estimator(), X, y, subjects))
-    assert len(set(keys)) == len(keys)
+    monkeypatch.setattr(keys, "__version__", "99")
+    found.append(key(estimator(), X, y, subjects))
+    assert len(set(found)) == len(found)
 
 
 def test_the_key_ignores_what_changes_nothing(data):
@@ -59,88 +63,76 @@ def test_the_key_ignores_what_changes_nothing(data):
     assert key(named, X, y, subjects) == key(estimator(), X, y, subjects)
 
 
-def test_a_remembered_training_equals_a_plain_one_and_is_not_repeated(data, tmp_path, monkeypatch):
+def test_a_cached_training_answers_as_the_plain_one(data, tmp_path):
     X, y, subjects = data
     plain = estimator().fit(X, y, subjects=subjects)
-    first = Remembered(estimator(), str(tmp_path)).fit(X, y, subjects=subjects)
-    monkeypatch.setattr("braindecode_censor.storage.cached.train", None)  # to train now is an error
-    again = Remembered(estimator(), str(tmp_path)).fit(X, y, subjects=subjects)
-    for clf in (first, again):
-        np.testing.assert_array_equal(clf.predict_proba(X), plain.predict_proba(X))
-        assert clf.valid_score_ == plain.valid_score_
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
+    cache, name = TrainingCache(tmp_path), key(estimator(), X, y, subjects)
+    record = cache.write(name, train(estimator(), X, y, subjects))
+    assert cache.read(name) == record and record["valid_score"] == plain.valid_score_
+    read = clone(CachedClassifier(estimator(), str(tmp_path), name)).fit(X, y, subjects=subjects)
+    np.testing.assert_array_equal(read.predict_proba(X), plain.predict_proba(X))
+    np.testing.assert_array_equal(read.predict(X), plain.predict(X))
+    assert read.valid_score_ == plain.valid_score_ and read.valid_subject_ == plain.valid_subject_
+    with pytest.raises(ValueError, match=r"training kkk.* is missing or damaged.*train it again"):
+        CachedClassifier(estimator(), str(tmp_path), KEY).fit(X, y)
 
 
-def test_known_data_are_recognised_at_a_glance_and_others_digested(data, tmp_path, monkeypatch):
-    X, y, subjects = data
-    recording = SimpleNamespace(X=X, y=y, subjects=subjects, digests=fingerprints(X, y, subjects))
-    looked = []
-
-    def digest(X, y, subjects, every=1):
-        looked.append(every)
-        return fingerprints(X, y, subjects, every)
-
-    monkeypatch.setattr("braindecode_censor.storage.cached.fingerprints", digest)
-    reader = Remembered(estimator(), str(tmp_path))
-    seen, signal, label = subjects != 2, X.copy(), y.copy()
-    signal[np.flatnonzero(subjects == 3)[1]] += 1
-    label[-1] = 1 - label[-1]
-    cases = {
-        "same": (X[seen], y[seen], subjects[seen]),
-        "signal": (signal, y, subjects),
-        "label": (X, label, subjects),
-        "fewer": (X[:-1], y[:-1], subjects[:-1]),
-    }
-    with known_data(recording):
-        for name, case in cases.items():
-            looked.clear()
-            assert reader._key(*case) == key(estimator(), *case), name
-            assert (1 in looked) == (name != "same"), name
-    looked.clear()
-    reader._key(X, y, subjects)
-    assert looked == [1]
+def _written(folder, heldout=True):
+    arrays = {"3": np.linspace(0, 1, 12).reshape(6, 2)} if heldout else None
+    cache = TrainingCache(folder)
+    cache.write(KEY, Training(b"x" * 1000, {"seconds": 1.0, "valid_score": 0.5, "best_epoch": 7}, arrays))
+    return cache
 
 
-def test_subjects_that_look_alike_at_a_glance_are_told_apart(data, tmp_path):
-    X, y, subjects = (part.copy() for part in data)
-    X[..., ::32], y[:] = 0, np.arange(len(y)) % 2
-    recording = SimpleNamespace(X=X, y=y, subjects=subjects, digests=fingerprints(X, y, subjects))
-    reader, expected = Remembered(estimator(), str(tmp_path)), key(estimator(), X, y, subjects)
-    with known_data(recording):
-        assert reader._key(X, y, subjects) == expected
-        with known_data(
-            SimpleNamespace(X=X, y=y, subjects=subjects, digests=dict.fromkeys([1, 2, 3, 4], ""))
-        ):
-            assert reader._key(X, y, subjects) != expected
-        assert reader._key(X, y, subjects) == expected
-
-
-@pytest.mark.parametrize("ending", ["safetensors", "json"])
+@pytest.mark.parametrize("ending", ["safetensors", "json", "heldout.safetensors"])
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "missing"])
-def test_a_damaged_file_counts_as_no_training(data, tmp_path, ending, damage):
-    name = "k" * 64
-    store = Memory(tmp_path)
-    store.write(name, module.Training(b"x" * 1000, {"seconds": 1.0, "valid_score": 0.5}))
-    assert store.read(name)["valid_score"] == 0.5
-    path = tmp_path / f"{name}.{ending}"
+def test_a_damaged_file_counts_as_no_training(tmp_path, ending, damage):
+    cache = _written(tmp_path)
+    assert cache.read(KEY)["valid_score"] == 0.5 and not cache.is_damaged(KEY)
+    path = tmp_path / f"{KEY}.{ending}"
     content = path.read_bytes()
     if damage == "missing":
         path.unlink()
     else:
-        flipped = content[:20] + bytes([content[20] ^ 255]) + content[21:]
+        flipped = content[:-20] + bytes([content[-20] ^ 1]) + content[-19:]
         path.write_bytes(
             {"truncated": content[: len(content) // 2], "flipped": flipped, "empty": b""}[damage]
         )
-    assert store.read(name) is None
+    assert cache.read(KEY) is None and cache.is_damaged(KEY)
 
 
-def test_a_training_that_diverges_is_remembered_as_such(data, tmp_path):
+@pytest.mark.parametrize(
+    "change", [{"valid_score": 0.9}, {"best_epoch": 8}, {"has_heldout": False}, {"more": 1}, {"seconds": 2.0}]
+)
+def test_an_edited_record_is_not_believed(tmp_path, change):
+    cache = _written(tmp_path)
+    path = tmp_path / f"{KEY}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    assert cache.read(KEY) is None
+
+
+def test_the_files_of_another_training_are_not_believed(tmp_path):
+    cache = _written(tmp_path, heldout=False)
+    other = "o" * 64
+    for ending in ("json", "safetensors"):
+        (tmp_path / f"{other}.{ending}").write_bytes((tmp_path / f"{KEY}.{ending}").read_bytes())
+    assert cache.read(KEY) is not None and cache.read(other) is None
+
+
+def test_answers_for_people_held_out_come_back(tmp_path):
+    cache = _written(tmp_path)
+    np.testing.assert_array_equal(cache.heldout(KEY)["3"], np.linspace(0, 1, 12).reshape(6, 2))
+    assert _written(tmp_path / "without", heldout=False).heldout(KEY) == {}
+
+
+def test_a_training_that_diverges_is_kept_as_such(data, tmp_path):
     X, y, subjects = data
-    wild = estimator(lr=1e30)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="never finite"):
-            Remembered(wild, str(tmp_path)).fit(X, y, subjects=subjects)
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
+    done = train(estimator(lr=1e30), X, y, subjects)
+    assert "finite" in done.record["error"] and done.weights == b""
+    cache = TrainingCache(tmp_path)
+    cache.write(KEY, done)
+    with pytest.raises(ValueError, match="finite"):
+        CachedClassifier(estimator(), str(tmp_path), KEY).fit(X, y, subjects=subjects)
 
 
 class Interrupt(Callback):
@@ -158,17 +150,18 @@ class Interrupt(Callback):
             raise KeyboardInterrupt
 
 
+@pytest.mark.parametrize("keep", ["best", "last"])
 @pytest.mark.parametrize("when", ["batch", "epoch"])
-def test_an_interrupted_training_is_not_taken_for_a_finished_one(data, tmp_path, when):
+def test_an_interrupted_training_is_not_taken_for_a_finished_one(data, when, keep):
     """skorch swallows Ctrl-C and returns a net that looks fitted."""
     X, y, subjects = data
     with pytest.raises(KeyboardInterrupt):
-        Remembered(estimator(callbacks=[Interrupt(when)]), str(tmp_path)).fit(X, y, subjects=subjects)
-    assert not list(tmp_path.iterdir())
+        train(estimator(callbacks=[Interrupt(when)], keep=keep), X, y, subjects)
 
 
-def test_a_training_that_stops_early_by_itself_is_finished(data, tmp_path):
+def test_trainings_that_end_by_themselves_are_finished(data):
     X, y, subjects = data
-    clf = Remembered(estimator(max_epochs=60, patience=1), str(tmp_path)).fit(X, y, subjects=subjects)
-    assert clf.estimator_.best_epoch_ < 60
-    assert len(list(tmp_path.glob("*.safetensors"))) == 1
+    early = train(estimator(max_epochs=60, patience=1, keep="best"), X, y, subjects).record
+    assert 0 < early["best_epoch"] < 60 and len(early["history"]["valid_loss"]) < 60
+    few = train(estimator(max_epochs=60, max_steps=5), X, y, subjects).record
+    assert 0 < len(few["history"]["valid_loss"]) < 60
