@@ -3,18 +3,33 @@
 from difflib import get_close_matches
 from numbers import Real
 
-import numpy as np
 import torch
 
 __all__ = [
     "check_choice",
     "check_complete",
     "check_fraction",
+    "check_keywords",
     "check_positive",
     "check_size",
-    "declares",
     "is_traced",
 ]
+
+# Words that the callback and the factory do not know, and what they call it.
+_OTHER_WORDS = {
+    "censoring": "mode",
+    "lambda_": "weight",
+    "measure": "method",
+    "penalty": "method",
+    "score_estimator": "score",
+}
+
+
+def _suggest(word, choices):
+    """A hint at the choice that a wrong word was probably meant to be."""
+    by_lower = {str(choice).lower(): choice for choice in choices}
+    near = get_close_matches(str(word).lower(), by_lower, n=1)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
 
 
 def check_choice(argument, value, choices):
@@ -36,10 +51,34 @@ def check_choice(argument, value, choices):
     """
     choices = sorted(choices)
     if value not in choices:
-        near = get_close_matches(str(value), choices, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{argument}={value!r} is unknown; choose from {choices}.{hint}")
+        raise ValueError(f"{argument}={value!r} is unknown; choose from {choices}.{_suggest(value, choices)}")
     return value
+
+
+def check_keywords(owner, given, known=None):
+    """Raise for a keyword that nobody knows, naming the right word.
+
+    Parameters
+    ----------
+    owner : str
+        Who was given the keywords, for the message.
+    given : dict
+        Keywords and their values.
+    known : iterable of str, optional
+        The keywords that are known; None refuses only the words that mean something else here.
+    """
+    for name, value in given.items():
+        if known is not None and name in known:
+            continue
+        if name in _OTHER_WORDS:
+            raise ValueError(
+                f"{owner} does not know {name}={value!r}: the word is {_OTHER_WORDS[name]}={value!r}."
+            )
+        if known is not None:
+            names = sorted(known)
+            raise ValueError(
+                f"{owner} does not know {name}={value!r}; its options are {names}.{_suggest(name, names)}"
+            )
 
 
 def check_positive(argument, value, or_zero=False):
@@ -80,9 +119,10 @@ def check_complete(argument, labels):
     labels : ndarray of shape (n_trials,)
         The same labels.
     """
-    missing = np.array(
-        [label is None or label != label for label in labels.tolist()], dtype=bool
-    )  # NaN and NaT differ from themselves
+    import numpy as np  # here, because the penalties need nothing but torch
+
+    # NaN and NaT differ from themselves
+    missing = np.array([label is None or label != label for label in labels.tolist()], dtype=bool)
     if missing.any():
         raise ValueError(
             f"{argument} has missing values, first in trial {np.flatnonzero(missing)[0]}: every trial needs a label."
@@ -157,45 +197,3 @@ def is_traced(*tensors):
     # torch offers no public question for "is this tensor inside vmap or grad"; this one has been stable since 2.0.
     is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
     return any(tensor is not None and is_wrapped(tensor) for tensor in tensors)
-
-
-def is_own(*things):
-    """Tell whether things are defined by this package.
-
-    Parameters
-    ----------
-    *things : object
-        Instances or functions; None is nobody's.
-
-    Returns
-    -------
-    own : bool
-        True if none is of a user's own class, and none has a method that somebody has replaced.
-    """
-    package = __name__.partition(".")[0]
-    known = [thing for thing in things if thing is not None]
-    own = all(thing.__module__.partition(".")[0] == package for thing in known)
-    return own and not any(
-        callable(getattr(type(thing), name, None)) for thing in known for name in vars(thing)
-    )
-
-
-def declares(thing, flag, method):
-    """Tell whether a flag holds for a method: a class that writes the method anew has to set the flag anew.
-
-    Parameters
-    ----------
-    thing : object
-        Any object, maybe of a user's class.
-    flag : str
-        Name of an attribute.
-    method : str
-        Name of the method that the flag makes a promise about.
-
-    Returns
-    -------
-    holds : bool
-        True if the class that defines the method sets the flag, and the flag is true.
-    """
-    owner = next((kind for kind in type(thing).__mro__ if method in vars(kind)), object)
-    return flag in vars(owner) and bool(getattr(thing, flag))

@@ -1,7 +1,8 @@
 """Batches and penalties that many tests go through."""
 
-from functools import partial
+import math
 
+import numpy as np
 import torch
 
 import braindecode_censor as bc
@@ -50,9 +51,9 @@ def make_batch(kind, seed=0, dtype=torch.float64):
 
 
 def critics(penalty):
-    """The network that judges each code; None and None without one."""
-    critic = getattr(penalty.measures[0], "critic", None)
-    return [critic and partial(critic, only=i) for i in range(2)]
+    """The network that judges each code; None where there is none."""
+    found = [getattr(measure, "critic", None) for measure in penalty.measures]
+    return found if len(found) == 2 else [*found, None]
 
 
 def make_penalty(method, mode, seed=0, dtype=torch.float64, **options):
@@ -67,3 +68,19 @@ def make_penalty(method, mode, seed=0, dtype=torch.float64, **options):
             n_classes=N_CLASSES,
             **options,
         ).to(dtype)
+
+
+def two_subjects(a, seed, n=256, d=4):
+    """s = +-1, z = a s u + noise; returns z, s and dz/da."""
+    s = torch.arange(n) % 2
+    direction = (2 * s[:, None] - 1) * torch.full((d,), d**-0.5, dtype=torch.float64)
+    noise = torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return a * direction + noise, s, direction
+
+
+def information(a):
+    """I(z; s) in nats and dI/da, by Gauss-Hermite quadrature."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(100)
+    weights = weights / weights.sum()
+    x = a * a + a * nodes
+    return math.log(2) - (weights * np.log1p(np.exp(-2 * x))).sum(), a * (1 - (weights * np.tanh(x)).sum())

@@ -7,7 +7,7 @@ import torch
 
 from braindecode_censor.fleet.stack import take_rows
 from braindecode_censor.fleet.step import critic_state
-from braindecode_censor.training.censoring import _MONITORED
+from braindecode_censor.training.monitor import N_MONITORED, name_numbers
 
 __all__ = ["Monitor"]
 
@@ -40,7 +40,7 @@ class Monitor:
             Subjects and classes.
         """
         self.launches.append((members, z.shape[1], numbers))
-        if (self.seen[members] < _MONITORED).any():
+        if (self.seen[members] < N_MONITORED).any():
             self.kept.append((members, z, s, y))
             self.seen[members] += z.shape[1]
 
@@ -81,7 +81,7 @@ class Monitor:
         for i in range(len(self.seen)):
             alike.setdefault(tuple(k for k, kept in enumerate(self.kept) if i in kept[0]), []).append(i)
         for steps, members in alike.items():
-            steps = steps if graph.penalty.counts_trials else steps[:1]
+            steps = steps if graph.penalty.has_critic else steps[:1]
             rows = torch.tensor(members, device=state["theta"].device)
             parts = []
             for k in steps:
@@ -93,9 +93,5 @@ class Monitor:
             inputs = {"z": z, "s": s, "y": y, **critic_state(take_rows(state, rows))}
             diagnosed = {k: values.tolist() for k, values in graph.recorded_diagnose(inputs).items()}
             for place, (i, labels) in enumerate(zip(members, s.cpu())):
-                numbers = {
-                    f"subject_{name.removeprefix('subject_')}": v[place] for name, v in diagnosed.items()
-                }
-                if "subject_accuracy" in numbers:
-                    numbers["subject_chance"] = (torch.bincount(labels).max() / len(labels)).item()
-                logged[i] |= numbers
+                numbers = name_numbers({name: v[place] for name, v in diagnosed.items()}, labels)
+                logged[i] |= {f"subject_{name}": value for name, value in numbers.items()}

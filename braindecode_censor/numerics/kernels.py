@@ -23,13 +23,12 @@ __all__ = [
     "DiagonalKernel",
     "imq",
     "make_kernel",
-    "product",
     "rbf",
     "squared_distances",
 ]
 
 
-def squared_distances(x, y=None, centred=False):
+def squared_distances(x, y=None):
     """Squared Euclidean distances of all pairs of rows.
 
     Parameters
@@ -38,8 +37,6 @@ def squared_distances(x, y=None, centred=False):
         Points.
     y : Tensor of shape (..., m, d), optional
         Other points; `x` itself when omitted, and then the diagonal is exactly zero.
-    centred : bool
-        Whether the mean of `x` is known to be zero.
 
     Returns
     -------
@@ -53,12 +50,11 @@ def squared_distances(x, y=None, centred=False):
             [9., 0.]])
     """
     # The expansion |x|^2 + |y|^2 - 2xy cancels badly when the cloud lies far from the origin.
-    centre = 0 if centred else x.mean(-2, keepdim=True).detach()
-    a = x if centred else x - centre
+    centre = x.mean(-2, keepdim=True).detach()
+    a = x - centre
     b = a if y is None else y - centre
-    norms = (a * a).sum(-1)
-    norms = norms.unsqueeze(-1) + (norms if y is None else (b * b).sum(-1)).unsqueeze(-2)
-    d2 = torch.sub(norms, product(a, b.mT), alpha=2).clamp_min(0)
+    norms = (a * a).sum(-1).unsqueeze(-1) + (b * b).sum(-1).unsqueeze(-2)
+    d2 = (norms - 2 * a @ b.mT).clamp_min(0)
     if y is None:
         d2.diagonal(dim1=-2, dim2=-1).zero_()
     return d2
@@ -112,25 +108,9 @@ def imq(d2, p, order=3):
     return derivatives
 
 
-def product(a, b):
-    """Return the product of matrices, for stacks of them by a shorter way than torch's.
-
-    Parameters
-    ----------
-    a, b : Tensor of shape (..., n, k) and (..., k, m)
-        Matrices.
-
-    Returns
-    -------
-    product : Tensor of shape (..., n, m)
-        Of each pair.
-    """
-    return torch.bmm(a, b) if a.ndim == b.ndim == 3 and len(a) == len(b) else a @ b
-
-
 def _times_differences(weights, x, y):
     """Return the sum over j of weights[i, j] * (x[i] - y[j])."""
-    return weights.sum(-1, keepdim=True) * x - product(weights, y)
+    return weights.sum(-1, keepdim=True) * x - weights @ y
 
 
 class DiagonalKernel:
@@ -143,7 +123,6 @@ class DiagonalKernel:
     """
 
     is_diagonal = True
-    takes_stacks = True  # of samples (..., n, d)
 
     def __init__(self, profile):
         self.profile = profile
@@ -170,16 +149,16 @@ class DiagonalKernel:
 
         Parameters
         ----------
-        x : Tensor of shape (..., n, d)
+        x : Tensor of shape (n, d)
             Where the field is evaluated.
-        y : Tensor of shape (..., m, d)
+        y : Tensor of shape (m, d)
             The sample.
-        d2 : Tensor of shape (..., n, m)
+        d2 : Tensor of shape (n, m)
             Squared distances of `x` and `y`.
         precision : Tensor
             Precision, broadcastable to `d2`.
-        mask : Tensor of shape (n, m), or (1, 1)
-            Weights of the pairs: 1 where a pair belongs to the same sample, else 0; or a one for all.
+        mask : Tensor of shape (n, m)
+            Weights of the pairs: 1 where a pair belongs to the same sample, else 0.
 
         Returns
         -------
@@ -191,9 +170,8 @@ class DiagonalKernel:
             Returns the matrix of `apply`: (n, m) here, since it acts on each coordinate alike.
         """
         psi, first = self.profile(d2, precision, order=1)
-        if mask.shape != (1, 1):
-            psi, first = psi * mask, first * mask
-        divergence = -2 * _times_differences(first, x, y)
+        psi = psi * mask
+        divergence = -2 * _times_differences(first * mask, x, y)
         return (lambda c: psi @ c), divergence, (lambda: psi)
 
 

@@ -4,12 +4,11 @@ A length scale maps squared distances to a precision :math:`p=1/\sigma^2` that b
 restricts every computation to pairs of one group, so that the scales of all groups come from one call.
 """
 
-from functools import lru_cache
 from numbers import Real
 
 import torch
 
-from braindecode_censor._check import check_choice, check_fraction, check_positive, check_size, is_traced
+from braindecode_censor._check import check_choice, check_fraction, check_positive, check_size
 from braindecode_censor.numerics.groups import group_heads, group_sizes
 
 __all__ = ["LENGTHSCALES", "FixedScale", "MedianScale", "TSNEScale", "make_lengthscale"]
@@ -25,8 +24,6 @@ class FixedScale:
     sigma : float
         The length scale.
     """
-
-    takes_stacks = True  # of distances (..., n, n)
 
     def __init__(self, sigma):
         self.sigma = check_positive("lengthscale", sigma)
@@ -84,8 +81,6 @@ class MedianScale:
     a collapsed code gives finite numbers.
     """
 
-    takes_stacks = True  # of distances (..., n, n)
-
     def __init__(self, factor=1.0):
         self.factor = check_positive("factor", factor)
 
@@ -134,11 +129,8 @@ def _median_distance(d2):
     n = d2.shape[-1]
     if n < 2:
         return torch.ones_like(d2)
-    # what a compiler, a transform or a recording sees belongs to it alone
-    can_keep = type(d2) is torch.Tensor and d2.device.type == "cpu" and not is_traced(d2)
-    positions = _known_positions if can_keep else _positions
-    pairs = d2.flatten(-2).index_select(-1, positions(n, d2.device))
-    n_pairs = n * (n - 1) // 2
+    i, j = torch.triu_indices(n, n, offset=1, device=d2.device)
+    pairs, n_pairs = d2[..., i, j], n * (n - 1) // 2
     if d2.is_cuda:  # selection has no deterministic kernel there, and sorting is fast
         middle = pairs.sort(-1).values[..., (n_pairs - 1) // 2 : n_pairs // 2 + 1]
     else:  # the last one or two of the lower half; selecting is several times faster than sorting
@@ -147,28 +139,16 @@ def _median_distance(d2):
     return middle.sqrt().mean(-1)[..., None, None]
 
 
-def _positions(n, device):
-    """Where the distinct pairs lie in a flattened matrix (n, n)."""
-    i, j = torch.triu_indices(n, n, offset=1, device=device)
-    return i * n + j
-
-
-_known_positions = lru_cache(maxsize=16)(_positions)
-
-
 def _median_distance_by_group(d2, same):
     """Median distance within the group of each sample, shape (..., n); 1 for a sample alone."""
     n = d2.shape[-1]
-    head = group_heads(same)
-    if is_traced(d2, same) or d2.is_cuda:
-        i, j = torch.triu_indices(n, n, offset=1, device=d2.device)
-        group = torch.where(same[i, j], head[i], n)
-    else:  # where shapes may depend on values, only the pairs within groups are sorted
-        i, j = same.triu(1).nonzero(as_tuple=True)
-        group = head[i]
-    if not len(i):
+    if n < 2:
         return torch.ones_like(d2[..., 0])
-    # One sort for all groups: the key's integer part is the group, its fraction the distance.
+    head = group_heads(same)
+    i, j = torch.triu_indices(n, n, offset=1, device=d2.device)
+    # One sort for all groups: the key's integer part is the group, its fraction the distance. Pairs of two groups
+    # come last.
+    group = torch.where(same[i, j], head[i], n)
     distances = d2[..., i, j]
     largest = distances.amax(-1, keepdim=True).double().clamp_min(1e-300)
     key = group + distances / (largest * (1 + 1e-6))
@@ -207,8 +187,6 @@ class TSNEScale:
     Where no scale reaches the perplexity (all neighbours equally far, more duplicates than the perplexity),
     :math:`\beta_i` is one over twice the mean squared distance.
     """
-
-    takes_stacks = True  # of distances (..., n, n)
 
     def __init__(self, perplexity=0.95, n_steps=16):
         self.perplexity = check_fraction("perplexity", perplexity)

@@ -3,9 +3,10 @@
 import copy
 import inspect
 
-from braindecode_censor._check import check_choice, check_size, declares
+from braindecode_censor._check import check_choice, check_keywords, check_size
 from braindecode_censor.penalties.measures import MEASURES, Measure
 from braindecode_censor.penalties.modes import MODES
+from braindecode_censor.penalties.options import measure_options
 from braindecode_censor.penalties.penalty import Penalty
 
 __all__ = ["make_penalty"]
@@ -79,44 +80,34 @@ def make_penalty(
 
 
 def _make_measures(method, mode, nuisance, sizes, options, n_terms):
+    """One measure per term of the mode, each with a critic of its own if it has one."""
     if isinstance(method, Measure):
         if options:
             raise ValueError(f"method is a measure already, so its options {sorted(options)} have no effect.")
         _check_measure(method, mode, nuisance, sizes)
-        if method.n_codes not in (1, n_terms):
-            raise ValueError(
-                f"method is a measure with {method.n_codes} critics, but mode={mode!r} needs {n_terms}."
-            )
-        if _judges_stacks(method) and (not method.has_critic or method.n_codes == n_terms):
-            return [method]
         return [method, *(copy.deepcopy(method) for _ in range(n_terms - 1))]
     make = method if callable(method) else MEASURES[check_choice("method", method, MEASURES)]
     if nuisance not in getattr(make, "nuisances", (nuisance,)):
         able = sorted(name for name, kind in MEASURES.items() if nuisance in kind.nuisances)
         raise ValueError(f"method={method!r} cannot judge nuisance={nuisance!r}: choose from {able}.")
     if getattr(make, "has_critic", False):
-        needed = ["n_features"]
-        needed += ["n_subjects"] if nuisance == "discrete" else []
-        needed += ["n_classes"] if MODES[mode].conditions_on_y else []
-        missing = [name for name in needed if sizes[name] is None]
-        if missing:
-            raise ValueError(
-                f"method={method!r} with mode={mode!r} trains a network, whose size must be known: "
-                f"pass {' and '.join(missing)}."
-            )
-    _check_options(method, make, options)
-    measures = [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms)]
-    if not _judges_stacks(measures[0]):
-        return measures
-    if measures[0].has_critic and n_terms > 1 and not measures[0].join(measures[1:]):
-        return measures
-    return measures[:1]
+        _check_sizes(method, mode, nuisance, sizes)
+    if inspect.isclass(make):
+        check_keywords(f"make_penalty({method!r})", options, measure_options(make))
+    return [make(**sizes, nuisance=nuisance, **options) for _ in range(n_terms)]
 
 
-def _judges_stacks(measure):
-    """Whether one call can judge both halves of z: only if the class promises it for all that it writes itself."""
-    methods = ("censor", "reveal") + (("critic_loss", "diagnostics") if measure.has_critic else ())
-    return all(declares(measure, "takes_stacks", method) for method in methods)
+def _check_sizes(method, mode, nuisance, sizes):
+    """Raise for a network whose size is not known."""
+    needed = ["n_features"]
+    needed += ["n_subjects"] if nuisance == "discrete" else []
+    needed += ["n_classes"] if MODES[mode].conditions_on_y else []
+    missing = [name for name in needed if sizes[name] is None]
+    if missing:
+        raise ValueError(
+            f"method={method!r} with mode={mode!r} trains a network, whose size must be known: "
+            f"pass {' and '.join(missing)}."
+        )
 
 
 def _check_measure(measure, mode, nuisance, sizes):
@@ -134,15 +125,3 @@ def _check_measure(measure, mode, nuisance, sizes):
                 f"method is a measure made with {name}={made}, but mode={mode!r} needs {name}={wanted} "
                 "(in complementary mode n_features is that of half of z)."
             )
-
-
-def _check_options(method, make, options):
-    """Raise for an option that no class behind `make` takes; a typo must not pass in silence."""
-    known = set()
-    for kind in inspect.getmro(make) if inspect.isclass(make) else (make,):
-        known |= set(inspect.signature(kind).parameters) if kind is not object else set()
-    if "score_keywords" in known:  # make_score checks these against the score that was chosen
-        return
-    if inspect.isclass(make) and issubclass(make, Measure):
-        for name in options:
-            check_choice("option", name, known - {"self", "options", "score_keywords", "args", "kwargs"})

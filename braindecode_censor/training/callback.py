@@ -1,14 +1,21 @@
 """Censoring as one skorch callback: the module, the loss and the optimiser of the net stay as they are."""
 
 import hashlib
+import inspect
 
 import numpy as np
 import torch
+from braindecode.augmentation import Compose, Mixup, SegmentationReconstruction
 from skorch.callbacks import Callback
+from skorch.utils import to_tensor
 from torch import nn
 
-from braindecode_censor._check import check_complete, check_positive, check_size
-from braindecode_censor.training.censoring import CensoringStep, EpochMonitor, build_penalty
+from braindecode_censor._check import check_choice, check_complete, check_keywords, check_positive, check_size
+from braindecode_censor.penalties.modes import MODES
+from braindecode_censor.penalties.options import options_of
+from braindecode_censor.training.censoring import CensoringStep, build_penalty, warm_up
+from braindecode_censor.training.layers import find_layer, is_code, no_code_error
+from braindecode_censor.training.monitor import EpochMonitor
 from braindecode_censor.trials.subject_labels import LabelTap, find_labels
 
 __all__ = ["Censor"]
@@ -24,8 +31,8 @@ class Censor(Callback):
 
     Parameters
     ----------
-    penalty : {"adv", "mige", "mmd", "pairmmd", "began"} or nn.Module
-        Method, or a penalty made by :func:`~braindecode_censor.make_penalty`.
+    method : {"adv", "mige", "mmd", "pairmmd", "began"} or nn.Module
+        Censoring method, or a penalty made by :func:`~braindecode_censor.make_penalty`.
     mode : {"marginal", "conditional", "complementary"}
         What z must not depend on: the subject; the subject given the class; the subject in one half only.
     weight : float
@@ -60,6 +67,10 @@ class Censor(Callback):
 
     Notes
     -----
+    Augmentation works if every transform changes one trial at a time, as nearly all of Braindecode's do: the trial
+    keeps its subject. ``Mixup`` and ``SegmentationReconstruction`` make a trial of several people's, which has no
+    subject to censor, so they are refused.
+
     Logged per epoch: ``subject_penalty`` (mean over batches; for MIGE a surrogate whose gradient alone has a
     meaning), ``subject_critic_loss``, the penalty's diagnostics, of which ``subject_accuracy`` is the
     critic's accuracy, and beside it ``subject_chance``, the share of the most frequent subject.
@@ -72,7 +83,7 @@ class Censor(Callback):
 
     def __init__(
         self,
-        penalty="mmd",
+        method="mmd",
         mode="marginal",
         weight=1.0,
         *,
@@ -86,7 +97,8 @@ class Censor(Callback):
         random_state=0,
         **options,
     ):
-        self.penalty = penalty
+        check_keywords("Censor", options)
+        self.method = method
         self.mode = mode
         self.weight = weight
         self.layer = layer
@@ -97,13 +109,27 @@ class Censor(Callback):
         self.critic_steps = critic_steps
         self.name = name
         self.random_state = random_state
-        self._fixed_ = frozenset(vars(self))
-        vars(self).update(options)
+        self.options = options
 
     def __repr__(self):
         # MOABB stores results under a hash of this text, so it must tell two settings apart.
         shown = {name: _show(value) for name, value in sorted(self.get_params().items())}
         return f"Censor({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
+    def get_params(self, deep=True):
+        """Return the parameters, among them the options of the penalty.
+
+        Parameters
+        ----------
+        deep : bool
+            Ignored; scikit-learn asks for it.
+
+        Returns
+        -------
+        params : dict of str to object
+            What the constructor takes.
+        """
+        return {name: getattr(self, name) for name in _OWN_PARAMETERS} | self.options
 
     def set_params(self, **params):
         """Set parameters; unlike an estimator's, new names are options of the penalty.
@@ -118,7 +144,11 @@ class Censor(Callback):
         self : Censor
             The callback.
         """
-        vars(self).update(params)
+        options = {name: value for name, value in params.items() if name not in _OWN_PARAMETERS}
+        check_keywords("Censor", options)
+        self.options = self.options | options
+        for name in params.keys() - options.keys():
+            setattr(self, name, params[name])
         return self
 
     def initialize(self):
@@ -158,10 +188,11 @@ class Censor(Callback):
                 f"metadata[{self.key!r}], a Braindecode dataset with description[{self.key!r}], or "
                 "CensoredEEGClassifier.fit(X, y, subjects=labels)."
             )
+        _check_transforms(net)
         LabelTap(net, self, (given, found), self.key, X)
         self.n_classes_ = getattr(net.module_, "n_outputs", None)
         self._unhook()
-        self.hook_ = _find_layer(net.module_, self.layer).register_forward_pre_hook(self._on_forward)
+        self.hook_ = find_layer(net.module_, self.layer).register_forward_pre_hook(self._on_forward)
 
     def on_epoch_begin(self, net, **kwargs):
         """Set this epoch's weight and clear the sums.
@@ -175,8 +206,7 @@ class Censor(Callback):
         """
         if self.n_classes_ is None:
             self.n_classes_ = len(net.classes_)
-        epoch = len(net.history)
-        self.weight_ = self.weight * min(1.0, (epoch - 1) / self.warmup if self.warmup else 1.0)
+        self.weight_ = warm_up(self.weight, len(net.history) - 1, self.warmup)
         self.monitor_ = EpochMonitor()
 
     def on_batch_begin(self, net, batch=None, training=None, **kwargs):
@@ -193,22 +223,31 @@ class Censor(Callback):
         **kwargs
             Ignored.
         """
-        self.armed_ = bool(training)
+        self.armed_, self.has_seen_ = bool(training), False
         if training:
+            if isinstance(batch[1], (tuple, list)):
+                raise ValueError(f"The batches' classes are mixed targets: {_MIXES_PEOPLE}")
             self.y_ = torch.as_tensor(batch[1], dtype=torch.int64, device=net.device)
             self.s_ = self.s_.to(net.device)
 
-    def on_batch_end(self, net, **kwargs):
-        """Let forward passes outside training alone.
+    def on_batch_end(self, net, batch=None, training=None, **kwargs):
+        """Let forward passes outside training alone, and complain if the layer was never called.
 
         Parameters
         ----------
         net : NeuralNet
             The net.
+        batch : tuple
+            Signals and classes.
+        training : bool
+            Whether the batch was trained on.
         **kwargs
             Ignored.
         """
         self.armed_ = False
+        if training and not self.has_seen_:
+            self._unhook()
+            raise no_code_error(net.module_, self.layer, to_tensor(batch[0], net.device))
 
     def on_epoch_end(self, net, **kwargs):
         """Write the epoch's numbers to the history.
@@ -241,24 +280,26 @@ class Censor(Callback):
     # The module may be compiled; the penalty is not part of its graph.
     @torch.compiler.disable
     def _on_forward(self, layer, inputs):
-        if not (self.armed_ and torch.is_grad_enabled()):
+        """Add the penalty's gradient, times the weight, to the gradient that will reach z."""
+        if not (self.armed_ and torch.is_grad_enabled() and is_code(inputs, len(self.s_))):
             return
+        self.has_seen_ = True
         z = inputs[0]
         code = z.detach().flatten(1)
-        if code.dtype in (torch.float16, torch.bfloat16):  # too coarse for kernels and critics
-            code = code.float()
+        code = code.float() if code.dtype in (torch.float16, torch.bfloat16) else code
         if self.step_ is None:
             self.step_ = self._build(code)
         pushes = self.weight_ != 0 and z.requires_grad
         gradient, numbers = self.step_(code, self.s_, self.y_, needs_gradient=pushes)
-        self.monitor_.add(numbers, code, self.s_, self.y_, gradient, self.step_.labels)
+        self.monitor_.add(numbers, code, self.s_, self.y_)
         if pushes:
-            _push(z, gradient.reshape(z.shape), self.weight_)
+            push = (self.weight_ * gradient).reshape(z.shape).to(z.dtype)
+            z.register_hook(lambda task_gradient: task_gradient + push)
 
     def _build(self, z):
+        """Penalty and critic for codes like z."""
         sizes = {"n_features": z.shape[1], "n_subjects": len(self.labels_), "n_classes": self.n_classes_}
-        options = {name: value for name, value in self.get_params().items() if name not in self._fixed_}
-        penalty = build_penalty(self.penalty, z, self.random_state, mode=self.mode, **sizes, **options)
+        penalty = build_penalty(self.method, z, self.random_state, mode=self.mode, **sizes, **self.options)
         return CensoringStep(penalty, self.critic_lr, self.critic_steps, self.random_state)
 
     @property
@@ -309,6 +350,9 @@ class Censor(Callback):
         check_size("warmup", self.warmup, minimum=0)
         check_size("critic_steps", self.critic_steps)
         check_positive("critic_lr", self.critic_lr)
+        if isinstance(self.method, str):
+            check_choice("mode", self.mode, MODES)
+            check_keywords("Censor", self.options, options_of(self.method))
         others = [cb for _, cb in net.callbacks_ if isinstance(cb, Censor) and cb is not self]
         if any(other._prefix == self._prefix for other in others):
             raise ValueError(
@@ -317,32 +361,29 @@ class Censor(Callback):
             )
 
 
-def _push(z, addend, weight):
-    """Add `weight` times `addend` to the gradient that reaches z."""
-    if addend.dtype != z.dtype:  # half precision: not before it is weighed
-        addend, weight = (weight * addend).to(z.dtype), 1
-    if z.grad_fn is None:
-        z.register_hook(lambda grad: torch.add(grad, addend, alpha=weight))
-        return
-    # A hook of the node that made z takes less time than a hook of z. It comes after these, so who looks at the
-    # gradient of z itself sees the task's alone.
-    place = z.output_nr
-
-    def push(gradients):
-        if gradients[place] is None:  # the loss does not depend on z, and torch takes no gradient for none
-            return None
-        own = torch.add(gradients[place], addend, alpha=weight)
-        return (*gradients[:place], own, *gradients[place + 1 :])
-
-    z.grad_fn.register_prehook(push)
+_OWN_PARAMETERS = [
+    name
+    for name, parameter in inspect.signature(Censor).parameters.items()
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+]
+_MIXES_PEOPLE = (
+    "a trial that is mixed from several people's has no subject to censor. Leave Mixup and SegmentationReconstruction "
+    "out; transforms that change one trial at a time (ChannelsDropout, GaussianNoise, TimeReverse, ...) keep its "
+    "subject."
+)
 
 
-def _find_layer(module, name):
-    try:
-        return module.get_submodule(name)
-    except AttributeError:
-        names = [child for child, _ in module.named_children()]
-        raise ValueError(f"layer={name!r} is not in {type(module).__name__}; it has {names}.") from None
+def _check_transforms(net):
+    """Raise for an augmentation that mixes trials of several people."""
+    waiting = [net.get_params_for("iterator_train").get("transforms")]
+    while waiting:
+        transform = waiting.pop()
+        if isinstance(transform, (list, tuple)):
+            waiting += transform
+        elif isinstance(transform, Compose):
+            waiting += transform.transforms
+        elif isinstance(transform, (Mixup, SegmentationReconstruction)):
+            raise ValueError(f"iterator_train__transforms holds {type(transform).__name__}: {_MIXES_PEOPLE}")
 
 
 def _show(value):

@@ -68,12 +68,12 @@ def test_began_loss_and_control_equal_loops(kind, mode):
     penalty = make_penalty("began", mode, beta=0.3, gamma=0.9)
     label = y if mode == "conditional" else None
     halves = (z[:, :3], z[:, 3:]) if mode == "complementary" else (z,)
-    control = penalty.measures[0].k
-    before = control.uniform_(0.2, 0.6).clone()
+    controls = [measure.k for measure in penalty.measures]
+    before = [control.uniform_(0.2, 0.6).clone() for control in controls]
     loss = penalty.critic_loss(z, s, y)
 
     expected = 0
-    for half, critic, k, moved in zip(halves, critics(penalty), before, control, strict=False):
+    for half, critic, k, moved in zip(halves, critics(penalty), before, controls):
         expected = expected + literal.began_critic(half, s, label, critic=critic, k=k)
         steps = {}
         for cell in literal.began_losses(half, s, label, critic):
@@ -82,7 +82,7 @@ def test_began_loss_and_control_equal_loops(kind, mode):
         for m in range(len(k)):
             step = 0.3 * sum(steps.get(m, [0])) / len(steps.get(m, [0]))
             assert float(moved[m]) == pytest.approx(min(max(float(k[m]) + step, 0), 1), abs=1e-10)
-    assert len(control) == len(halves)
+    assert len(controls) == len(halves)
     torch.testing.assert_close(loss, expected, **TOLERANCE)
 
 

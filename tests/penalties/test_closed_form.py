@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from cases import information, two_subjects
 
 import braindecode_censor as bc
 from braindecode_censor.numerics.kernels import make_kernel, squared_distances
@@ -130,22 +131,6 @@ def test_mige_of_correlated_gaussians(d, published):
     estimates, exact = np.array(estimates), np.array(exact)
     relative = np.sqrt(np.mean((estimates - exact) ** 2) / np.mean(exact**2))
     assert relative == pytest.approx(published, abs=0.03)
-
-
-def two_subjects(a, seed, n=256, d=4):
-    """s = +-1, z = a s u + noise; returns z, s and dz/da."""
-    s = torch.arange(n) % 2
-    direction = (2 * s[:, None] - 1) * torch.full((d,), d**-0.5, dtype=torch.float64)
-    noise = torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return a * direction + noise, s, direction
-
-
-def information(a):
-    """I(z; s) in nats and dI/da, by Gauss-Hermite quadrature."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(100)
-    weights = weights / weights.sum()
-    x = a * a + a * nodes
-    return math.log(2) - (weights * np.log1p(np.exp(-2 * x))).sum(), a * (1 - (weights * np.tanh(x)).sum())
 
 
 def test_quadrature():

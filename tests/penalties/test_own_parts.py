@@ -1,25 +1,28 @@
-"""Measures, kernels, length scales and penalties of a user's own, which know nothing of how ours are made fast."""
-
-import copy
+"""Measures, scores, kernels and length scales of a user's own, written for one code (n, d)."""
 
 import pytest
 import torch
 from cases import make_batch, make_penalty
-from torch.func import vmap
+from torch.func import grad, vmap
 
 from braindecode_censor import make_penalty as make
+from braindecode_censor.numerics.groups import equal_groups, same_group
 from braindecode_censor.numerics.kernels import DiagonalKernel, rbf
 from braindecode_censor.numerics.lengthscales import MedianScale
-from braindecode_censor.numerics.scores import Stein
-from braindecode_censor.penalties.measures import MMD, Measure
-from braindecode_censor.penalties.penalty import Penalty
-from braindecode_censor.training.censoring import CensoringStep
-
-SIZES = {"n_features": 6, "n_subjects": 4, "n_classes": 3}
+from braindecode_censor.numerics.scores import SCORES, Stein, make_score
+from braindecode_censor.penalties.measures import MEASURES, MMD, Measure
+from braindecode_censor.penalties.options import (
+    Choice,
+    Range,
+    estimator_arguments,
+    is_wanted,
+    options_of,
+    search_space_of,
+)
 
 
 class Standardised(MMD):
-    """Written for one code (n, d), as all measures were."""
+    """Looks at one half of z at a time."""
 
     def censor(self, z, batch):
         assert z.ndim == 2
@@ -32,22 +35,21 @@ def test_a_subclass_sees_one_half_at_a_time():
     both = make(measure, "complementary", n_features=6, n_subjects=4)(z, s, y)
     halves = [make(measure, n_features=3, n_subjects=4)(half, s, y) for half in (z[:, :3], z[:, 3:])]
     torch.testing.assert_close(both, halves[0] - halves[1])
+    assert both.abs() > 1e-4
 
 
-class Heavier(MMD):
-    """Weights of its own, which depend on the labels alone."""
+class Hundredfold(MMD):
+    """Reveals in a way of its own."""
 
-    def _compute_gram_weights(self, batch, dtype):
-        return 2 * super()._compute_gram_weights(batch, dtype)
+    def reveal(self, z, batch):
+        return -100 * self.censor(z, batch)
 
 
-def test_a_subclass_beside_its_parent_keeps_its_own_weights():
+def test_a_reveal_of_ones_own_is_asked_for_the_second_half_alone():
     z, s, y = make_batch("balanced")
-    measures = [MMD(n_features=3, n_subjects=4), Heavier(n_features=3, n_subjects=4)]
-    both = Penalty(measures, "complementary", n_subjects=4)(z, s, y)
-    parts = [Penalty([m], "marginal", n_subjects=4)(half, s, y) for m, half in zip(measures, z.split(3, 1))]
-    torch.testing.assert_close(both, parts[0] - parts[1])
-    assert parts[1].item() != 0
+    censored, revealed = (make(MMD, n_subjects=4)(half, s, y) for half in z.chunk(2, 1))
+    found = make(Hundredfold, "complementary", n_subjects=4, reveal=0.5)(z, s, y)
+    torch.testing.assert_close(found, censored - 50 * revealed)
 
 
 class Rowwise:
@@ -58,24 +60,33 @@ class Rowwise:
 
 
 class Halved(MedianScale):
-    """A subclass that takes only one matrix of distances."""
+    """A subclass of ours."""
 
     def precision(self, d2, same=None):
         assert d2.ndim == 2
         return 2 * super().precision(d2, same)
 
 
-class Own(DiagonalKernel):
-    """A kernel with an operator of its own."""
+class Cauchy(DiagonalKernel):
+    """A kernel that leaves its derivatives to autograd."""
 
-    def operator(self, x, y, d2, precision, mask):
-        assert mask.dtype == torch.bool or set(mask.unique().tolist()) <= {0.0, 1.0}
-        return super().operator(x, y, d2, precision, mask)
+    def __call__(self, d2, precision):
+        return 1 / (1 + precision * d2)
+
+
+class Constant:
+    """The same precision whatever the distances."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def precision(self, d2, same=None):
+        return self.value
 
 
 @pytest.mark.parametrize("mode", ["marginal", "complementary"])
 @pytest.mark.parametrize(
-    "options", [{"lengthscale": Rowwise()}, {"lengthscale": Halved()}, {"kernel": Own(rbf)}]
+    "options", [{"lengthscale": Rowwise()}, {"lengthscale": Halved()}, {"kernel": Cauchy(rbf)}]
 )
 def test_gradient_of_mmd_with_parts_of_ones_own(options, mode):
     z, s, y = make_batch("unbalanced")
@@ -92,91 +103,112 @@ def test_gradient_of_mmd_with_parts_of_ones_own(options, mode):
         torch.testing.assert_close(gradient[i, j], slope, rtol=1e-4, atol=1e-9)
 
 
-class Constant:
-    """The same precision whatever the distances."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def precision(self, d2, same=None):
-        return self.value
-
-
-class Silent(Measure):
-    """A measure that has nothing to say, and says it without a graph."""
-
-    def censor(self, z, batch):
-        return z.new_zeros(())
-
-
-@pytest.mark.parametrize("mode", ["marginal", "complementary"])
-def test_a_value_without_graph_pushes_nothing(mode):
-    z, s, y = make_batch("balanced")
-    step = CensoringStep(make(Silent, mode, **SIZES))
-    gradient, _ = step(z, s, y)
-    assert gradient.abs().max() == 0
-
-
-class Doubled(Penalty):
-    """A penalty that takes labels, not batches."""
-
-    def forward(self, z, s, y=None, noise=None):
-        assert isinstance(s, torch.Tensor)
-        return 2 * super().forward(z, s, y, noise)
-
-
-def test_a_penalty_of_ones_own_gets_labels():
-    z, s, y = make_batch("balanced")
-    plain = make_penalty("mmd", "conditional")
-    doubled = Doubled(plain.measures, "conditional", plain.n_subjects, plain.n_classes)
-    one, two = (CensoringStep(penalty)(z, s, y)[0] for penalty in (plain, doubled))
-    torch.testing.assert_close(two, 2 * one)
-
-
-def test_vmap_over_critics_alone():
-    z, s, y = make_batch("balanced")
-    penalty = make_penalty("adv", "marginal")
-    stacked = {name: torch.stack([p, p]).detach() for name, p in penalty.named_parameters()}
-    values = vmap(lambda parameters: torch.func.functional_call(penalty, parameters, (z, s, y)))(stacked)
-    torch.testing.assert_close(values, penalty(z, s, y).detach().expand(2))
-
-
-@pytest.mark.parametrize("disturb", ["zero_grad", "double", "copy", "deepcopy"])
-def test_the_critic_goes_on_learning_when_its_parameters_are_touched(disturb):
-    z, s, y = make_batch("balanced", dtype=torch.float32)
-    step = CensoringStep(make("adv", **{**SIZES, "n_classes": None}), critic_lr=1e-2)
-    first = step(z, s, y)[1][1]
-    for _ in range(40):
-        if disturb == "zero_grad":
-            step.penalty.zero_grad()
-        elif disturb == "double":
-            step.penalty.double().float()
-        elif disturb == "copy":
-            copy.copy(step.optimizer)
-        else:
-            step = copy.deepcopy(step)
-        last = step(z, s, y)[1][1]
-    assert last < 0.7 * first
-
-
-def test_one_trial_trains_no_critic():
-    z, s, y = make_batch("balanced")
-    step = CensoringStep(make_penalty("adv", "marginal"))
-    with pytest.warns(UserWarning, match="held fewer than two subjects"):
-        gradient, numbers = step(z[:1], s[:1], y[:1])
-    assert gradient.abs().max() == 0 and numbers[1].isnan()
-
-
-class Standardising(Stein):
-    """A score that fits one sample at a time."""
+class Rescaled(Stein):
+    """A score with a fit of its own."""
 
     def fit(self, x, same=None):
         assert x.ndim == 2
-        return super().fit(x / x.std(), same)
+        return super().fit(x / 2, same)
+
+
+class Looking:
+    """A score that is none of ours, and looks at values, which nothing that batches allows."""
+
+    def fit(self, x, same=None):
+        self.score = make_score("stein").fit(x / 2, same)
+        assert float(x.abs().max()) > 0
+        return self
+
+    def at_samples(self):
+        return self.score.at_samples()
 
 
 @pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
-def test_a_score_with_a_fit_of_its_own_sees_whole_samples(mode):
+def test_scores_of_ones_own_see_each_group(mode):
+    """A score at half the scale says twice as much there; equal groups, which ours fit as a stack."""
     z, s, y = make_batch("balanced")
-    gradient = make_penalty("mige", mode, score=Standardising()).gradient(z, s, y)[1]
-    assert torch.isfinite(gradient).all() and gradient.abs().max() > 0
+    wanted = make_penalty("mige", mode, score="stein")(z / 2, s, y) * 2
+    for score in (Rescaled(), Looking()):
+        torch.testing.assert_close(make_penalty("mige", mode, score=score)(z, s, y), wanted)
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
+@pytest.mark.parametrize(
+    ("score", "lengthscale"), [*((name, "median") for name in SCORES), ("nu", "tsne"), ("stein", 2.0)]
+)
+@pytest.mark.parametrize("mode", ["marginal", "conditional"])
+def test_equal_groups_as_a_stack_and_within_the_whole_are_the_same(mode, score, lengthscale, calibrate):
+    """Under vmap nobody may look how large the groups are, so they are fitted within the whole sample."""
+    z, s, y = make_batch("balanced")
+    penalty = make_penalty("mige", mode, score=score, lengthscale=lengthscale, calibrate=calibrate)
+    assert equal_groups(same_group(s)).shape == (4, 9)
+    leaf = z.clone().requires_grad_()
+    (eager,) = torch.autograd.grad(penalty(leaf, s, y), leaf)
+    (traced,) = vmap(grad(penalty), in_dims=(0, None, None))(z[None], s, y)
+    torch.testing.assert_close(eager, traced, rtol=1e-7, atol=1e-9)
+
+
+class Power(Measure):
+    """Powers of the distances of subjects' means; its options are written here and nowhere else."""
+
+    search_space = {  # noqa: RUF012
+        "weight": Range(0.1, 2.0, log=True),
+        "root": Choice((True, False)),
+        "power": Range(1.0, 3.0, when=("root", (False,))),
+    }
+
+    def __init__(self, *sizes, root=False, power=2.0, **options):
+        super().__init__(*sizes, **options)
+        self.power = 0.5 if root else power
+
+    def censor(self, z, batch):
+        rows = (torch.arange(batch.n_subjects)[:, None] == batch.s).to(z.dtype)
+        means = rows @ z / rows.sum(1, keepdim=True)
+        return ((means - z.mean(0)) ** 2).sum(1).pow(self.power / 2).mean()
+
+
+@pytest.fixture
+def power():
+    """The measure, registered for one test."""
+    MEASURES["power"] = Power
+    yield "power"
+    del MEASURES["power"]
+
+
+def test_options_of_a_measure_of_ones_own_are_written_once(power):
+    space = search_space_of(power)
+    assert list(space) == ["mode", "weight", "root", "power"]
+    assert space["weight"] == Range(0.1, 2.0, log=True)
+    assert is_wanted(space["power"], {"root": False}) and not is_wanted(space["power"], {"root": True})
+    options = options_of(power)
+    assert options["power"].search == space["power"]
+    assert options["power"].argument == "callbacks__censor__power"
+    assert options["min_trials"].search is None
+    entry = {"method": power, "mode": "marginal", "weight": 1.0, "power": 3.0}
+    assert estimator_arguments(entry) == {
+        "penalty": power,
+        "censoring": "marginal",
+        "weight": 1.0,
+        "callbacks__censor__power": 3.0,
+    }
+    with pytest.raises(ValueError, match=r"'powr' is unknown.*Did you mean 'power'"):
+        estimator_arguments({"method": power, "powr": 3.0})
+    z, s, _ = make_batch("balanced")
+    assert make_penalty(power, "marginal", power=1.0)(z, s) != make_penalty(power, "marginal")(z, s)
+    with pytest.raises(ValueError, match=r"does not know powr=1.0.*Did you mean 'power'"):
+        make_penalty(power, "marginal", powr=1.0)
+
+
+@pytest.mark.parametrize("method", list(MEASURES))
+def test_what_a_search_may_choose_is_what_the_factory_takes(method):
+    """Both ends of every range and every choice make a penalty."""
+    space = search_space_of(method)
+    for name, search in space.items():
+        if name in ("mode", "weight"):
+            continue
+        for value in search.values if isinstance(search, Choice) else (search.low, search.high):
+            chosen = {name: value}
+            if search.when is not None:
+                chosen = {search.when[0]: search.when[1][0], **chosen}
+            assert make_penalty(method, "marginal", **chosen) is not None
+    assert space["weight"].low < space["weight"].high

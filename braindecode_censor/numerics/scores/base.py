@@ -2,7 +2,6 @@
 
 import torch
 
-from braindecode_censor._check import declares, is_traced
 from braindecode_censor.numerics.kernels import make_kernel, squared_distances
 from braindecode_censor.numerics.lengthscales import make_lengthscale
 
@@ -28,17 +27,16 @@ class ScoreEstimator:
     ``fit(x, same)`` fits *all groups of a partition at once*: the Gram matrix with the pairs of different
     groups set to zero is block diagonal up to the order of the rows, so one problem of size n holds the
     problems of all groups, however many there are.
+
+    A subclass writes ``_solve`` and ``_extend``, in operations that ``torch.func.vmap`` can batch.
     """
 
-    #: Whether the host looks at a value on the way.
+    #: Whether the host waits for a value on the way.
     waits = False
 
     def __init__(self, kernel="rbf", lengthscale="median"):
         self.kernel = make_kernel(kernel)
         self.lengthscale = make_lengthscale(lengthscale)
-        parts = (self, "_solve"), (self.kernel, "operator"), (self.lengthscale, "precision")
-        own = type(self).fit is ScoreEstimator.fit and type(self).at_samples is ScoreEstimator.at_samples
-        self.takes_stacks = own and all(declares(part, "takes_stacks", method) for part, method in parts)
 
     def __getstate__(self):
         # What was fitted holds closures over a batch's tensors; a copy or a pickle is an unfitted twin.
@@ -51,7 +49,7 @@ class ScoreEstimator:
         Parameters
         ----------
         x : Tensor of shape (n, d)
-            The sample, or with ``takes_stacks`` a stack of samples (..., n, d) that are partitioned alike.
+            The sample.
         same : Tensor of shape (n, n), bool, optional
             Pairs that belong to the same group; a sample in no group (empty row) gets the score zero.
 
@@ -62,18 +60,13 @@ class ScoreEstimator:
         """
         x = x.detach()
         self._same = same
+        mask = x.new_ones(len(x), len(x)) if same is None else same.to(x.dtype)
+        self._n = mask.sum(-1, keepdim=True).clamp_min(1)
         # Scores do not change under translation, and products lose fewer digits near the origin; every group
         # has its own, for groups may lie far apart.
-        if same is None:
-            mask = x.new_ones(1, 1)
-            self._n = x.new_full((x.shape[-2], 1), max(x.shape[-2], 1))
-            self._centre = x.mean(-2, keepdim=True)
-        else:
-            mask = same.to(x.dtype)
-            self._n = mask.sum(-1, keepdim=True).clamp_min(1)
-            self._centre = mask @ x / self._n
+        self._centre = mask @ x / self._n
         self._x = x - self._centre
-        self._d2 = squared_distances(self._x, centred=True)
+        self._d2 = squared_distances(self._x)
         precision = self.lengthscale.precision(self._d2, same)
         self._apply, divergence, self._dense = self.kernel.operator(
             self._x, self._x, self._d2, precision, mask
@@ -98,10 +91,7 @@ class ScoreEstimator:
         scores : Tensor of shape (n, d)
             Estimated scores, without gradient.
         """
-        scores = self._in_sample
-        if is_traced(scores) or torch.is_inference_mode_enabled() or not scores.is_inference():
-            return scores
-        return scores.clone()  # what was fitted in inference mode is of no use to autograd
+        return self._in_sample
 
     @torch.no_grad()
     def __call__(self, query):
@@ -129,11 +119,11 @@ class ScoreEstimator:
     def _regularised_solve(self, ridge, rhs):
         """Solve (K + diag(ridge)) c = rhs for ridge (n, 1) and rhs (n, d)."""
         matrix = self._dense()
-        size = matrix.shape[-1]
-        repeat = size // rhs.shape[-2]  # d for a kernel that mixes coordinates, else 1
+        size = len(matrix)
+        repeat = size // len(rhs)  # d for a kernel that mixes coordinates, else 1
         # A sample in no group has a zero row: a unit on the diagonal keeps the system regular.
-        alone = (torch.diagonal(matrix, dim1=-2, dim2=-1) == 0).to(matrix.dtype)
-        matrix = matrix + torch.diag_embed(ridge.expand(-1, repeat).reshape(-1) + alone)
+        alone = (torch.diagonal(matrix) == 0).to(matrix.dtype)
+        matrix = matrix + torch.diag(ridge.expand(-1, repeat).reshape(-1) + alone)
         # LU, not Cholesky: the pointwise length scales make kernels that are not positive definite.
         # solve_ex does not look at the error code, which would wait for the device.
         solution, _ = torch.linalg.solve_ex(matrix, rhs if repeat == 1 else rhs.reshape(size, -1))

@@ -42,8 +42,6 @@ class NuMethod(ScoreEstimator):
     Zhou, Shi and Zhu (2020), Nonparametric score estimators, example C.4.
     """
 
-    takes_stacks = True
-
     def __init__(self, reg=1e-3, kernel="rbf", lengthscale="median", nu=1.0, n_steps=None):
         super().__init__(kernel, lengthscale)
         self.reg = check_positive("reg", reg)

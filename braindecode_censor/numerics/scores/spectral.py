@@ -4,7 +4,6 @@ import torch
 
 from braindecode_censor._check import check_fraction, check_size
 from braindecode_censor.numerics.groups import group_ranks
-from braindecode_censor.numerics.kernels import product
 from braindecode_censor.numerics.scores.base import ScoreEstimator
 
 __all__ = ["SSGE"]
@@ -43,7 +42,6 @@ class SSGE(ScoreEstimator):
     """
 
     waits = True
-    takes_stacks = True
 
     def __init__(self, ratio=None, kernel="rbf", lengthscale="median", n_eigen=None):
         super().__init__(kernel, lengthscale)
@@ -69,7 +67,7 @@ class SSGE(ScoreEstimator):
         # eigenvalues of one group all lie in [2g + 1.5, 2g + 3.5]; samples in no group have g = -1
         group = ((shifted + 0.5) / 2).floor() - 1
         peers = group.unsqueeze(-1) == group.unsqueeze(-2)
-        values = torch.where(group >= 0, values, 0.0)  # of nobody: what is left of zero would be inverted
+        values = torch.where(group >= 0, values, 0.0)  # rounding would be inverted where there is no group
         score, _ = self._invert(values, vectors, h, peers.sum(-1) > 64, peers)
         return score
 
@@ -77,8 +75,8 @@ class SSGE(ScoreEstimator):
         """Apply the negative inverse on the kept eigenvectors to h; return also their coefficients in c."""
         kept = self._kept(values, large, peers)
         inverse = torch.where(kept, -values, torch.inf).reciprocal().unsqueeze(-1)
-        projected = inverse * product(vectors.mT, h)
-        return product(vectors, projected), (vectors, inverse, projected)
+        projected = inverse * (vectors.mT @ h)
+        return vectors @ projected, (vectors, inverse, projected)
 
     def _kept(self, values, large, peers=None):
         """Tell which eigenpairs are kept, of those ascending in the last axis, or group by group with `peers`."""

@@ -41,8 +41,6 @@ class Stein(ScoreEstimator):
     Zhou, Shi and Zhu (2020), Nonparametric score estimators.
     """
 
-    takes_stacks = True
-
     def __init__(self, reg=1e-3, kernel="rbf", lengthscale="median", ridge="M2"):
         super().__init__(kernel, lengthscale)
         if not self.kernel.is_diagonal:

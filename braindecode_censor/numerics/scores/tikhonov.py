@@ -37,8 +37,6 @@ class Tikhonov(ScoreEstimator):
             [-1.4669]], dtype=torch.float64)
     """
 
-    takes_stacks = True
-
     def __init__(self, reg=1e-3, kernel="rbf", lengthscale="median"):
         super().__init__(kernel, lengthscale)
         self.reg = check_positive("reg", reg)

@@ -3,10 +3,11 @@
 from typing import ClassVar
 
 import torch
+from torch.func import vmap
 
 from braindecode_censor._check import check_choice
 from braindecode_censor.numerics.groups import equal_groups, group_sizes, same_group
-from braindecode_censor.numerics.scores import make_score
+from braindecode_censor.numerics.scores import ScoreEstimator, make_score
 from braindecode_censor.penalties.measures.base import Measure
 from braindecode_censor.penalties.ranges import Choice, Range
 
@@ -75,9 +76,6 @@ class MIGE(Measure):
         "reg": Range(1e-4, 1e-2, log=True, when=("score", ("nu", "tikhonov", "stein"))),
         "lengthscale": Choice(("median", "tsne"), when=("score", ("nu", "tikhonov", "stein"))),
     }
-    takes_stacks = True
-    writes_gradients = True
-    diagnoses_gradient = True
 
     def __init__(
         self,
@@ -106,55 +104,23 @@ class MIGE(Measure):
         self.subject_weights = check_choice("subject_weights", subject_weights, ("frequency", "uniform"))
         self.calibrate = calibrate
         self.waits = getattr(self.score, "waits", True)
-        self.takes_stacks = getattr(self.score, "takes_stacks", False)
-
-    def parts(self):
-        """Return all that computes; see :meth:`~braindecode_censor.penalties.measures.base.Measure.parts`.
-
-        Returns
-        -------
-        parts : list of object
-            The measure, its score, and what that is made of.
-        """
-        kernel, lengthscale = (getattr(self.score, name, None) for name in ("kernel", "lengthscale"))
-        return [self, self.score, kernel, getattr(kernel, "profile", None), lengthscale]
 
     def censor(self, z, batch):
         """Return the surrogate.
 
         Parameters
         ----------
-        z : Tensor of shape (..., n, n_features)
-            Latent code, or a stack of them.
+        z : Tensor of shape (n, n_features)
+            Latent code.
         batch : Batch
             Labels.
 
         Returns
         -------
-        value : Tensor of shape (...)
+        value : Tensor of shape ()
             Its gradient in z is the estimated gradient of the mutual information.
         """
-        return (self.gradient(z, batch) * z).sum((-2, -1))
-
-    def censor_gradient(self, z, batch):
-        """Return :meth:`censor` and its gradient in z.
-
-        Parameters
-        ----------
-        z : Tensor of shape (..., n, n_features)
-            Latent code, or a stack of them.
-        batch : Batch
-            Labels.
-
-        Returns
-        -------
-        value : Tensor of shape (...)
-            The surrogate.
-        gradient : Tensor of shape (..., n, n_features)
-            Estimated gradient of the mutual information.
-        """
-        gradient = self.gradient(z, batch)
-        return (gradient * z).sum((-2, -1)), gradient
+        return (self.gradient(z, batch) * z).sum()
 
     @torch.no_grad()
     def gradient(self, z, batch):
@@ -162,53 +128,41 @@ class MIGE(Measure):
 
         Parameters
         ----------
-        z : Tensor of shape (..., n, n_features)
-            Latent code, or a stack of them.
+        z : Tensor of shape (n, n_features)
+            Latent code.
         batch : Batch
             Labels.
 
         Returns
         -------
-        gradient : Tensor of shape (..., n, n_features)
+        gradient : Tensor of shape (n, n_features)
             Without graph.
         """
         z = z.detach()
-        stratum, cell, outer, inner = self._groups(batch, z.dtype)
+        stratum = same_group(batch.y)
         if batch.continuous:
-            conditional = self._scores(_with_nuisance(z, batch.s), *stratum)[..., : z.shape[-1]]
+            outer = inner = self._stratum_weights(batch, z.dtype)
+            conditional = self._scores(_with_nuisance(z, batch.s), stratum)[:, : z.shape[1]]
         else:
-            conditional = self._scores(z, *cell)
-        return inner * conditional - outer * self._scores(z, *stratum)
+            cell = same_group(batch.y, batch.s)
+            outer, inner = self._cell_weights(stratum, cell, z.dtype)
+            conditional = self._scores(z, cell)
+        return inner[:, None] * conditional - outer[:, None] * self._scores(z, stratum)
 
-    def _groups(self, batch, dtype):
-        """Groups of the marginal and of the conditional scores, and the weight (n, 1) of every trial in both terms."""
+    def _scores(self, z, same):
+        """Scores of every code (n, n_features) among those of its group; None is one group of all."""
+        members = None if same is None else equal_groups(same)
+        if members is None or not isinstance(self.score, ScoreEstimator):
+            return self._fit(z, same)
+        # groups of one size as a stack of small samples, instead of a large one with gaps
+        stack = vmap(lambda sample: self._fit(sample, None))(z[members])
+        return torch.empty_like(z).index_copy(0, members.flatten(), stack.flatten(0, 1))
 
-        def compute():
-            stratum, cell = same_group(batch.y), None
-            if batch.continuous:
-                outer = inner = self._stratum_weights(batch, dtype)
-            else:
-                cell = same_group(batch.y, batch.s)
-                outer, inner = self._cell_weights(stratum, cell, dtype)
-            groups = [
-                (same, _as_stack(same) if self.takes_stacks and same is not None else None)
-                for same in (stratum, cell)
-            ]
-            return *groups, outer[:, None], inner[:, None]
-
-        options = (self.min_trials, self.reduction, self.subject_weights, self.takes_stacks)
-        return batch.once((type(self), "groups", dtype, *options), compute)
-
-    def _scores(self, z, same, stack=None):
-        """Scores of every code (..., n, n_features) among those of its group."""
-        if stack is not None:  # of small samples, instead of a large one with gaps
-            order, back, size = stack
-            scores = self._scores(z.index_select(-2, order).view(-1, size, z.shape[-1]), None)
-            return scores.reshape(z.shape).index_select(-2, back)
+    def _fit(self, z, same):
         scores = self.score.fit(z, same).at_samples()
         if not self.calibrate:
             return scores
-        mean = z.new_ones(z.shape[-2], z.shape[-2]) if same is None else same.to(z.dtype)
+        mean = z.new_ones(len(z), len(z)) if same is None else same.to(z.dtype)
         mean = mean / mean.sum(-1, keepdim=True).clamp_min(1)
         slope = mean @ -(scores * (z - mean @ z)).sum(-1, keepdim=True) / z.shape[-1]
         return scores / slope.clamp_min(1e-2)
@@ -261,7 +215,7 @@ class MIGE(Measure):
         outer, _ = self._cell_weights(same_group(batch.y), same_group(batch.y, batch.s), torch.float32)
         return (outer > 0).any()
 
-    def diagnostics(self, z, batch, gradient=None):
+    def diagnostics(self, z, batch):
         r"""Return the force that scales z, which is zero for exact scores.
 
         Parameters
@@ -270,8 +224,6 @@ class MIGE(Measure):
             Latent code.
         batch : Batch
             Labels.
-        gradient : Tensor of shape (n, n_features), optional
-            What :meth:`gradient` says, if known.
 
         Returns
         -------
@@ -279,22 +231,12 @@ class MIGE(Measure):
             ``scale_force``: the sum of :math:`g_i\cdot(z_i-\bar z)`.
         """
         z = z.detach()
-        gradient = self.gradient(z, batch) if gradient is None else gradient
-        return {"scale_force": (gradient * (z - z.mean(0))).sum()}
-
-
-def _as_stack(same):
-    """Order (n,) that puts groups of one size next to each other, the way back (n,), and that size; else None."""
-    members = equal_groups(same)
-    if members is None:
-        return None
-    order = members.flatten()
-    return order, order.argsort(), members.shape[1]
+        return {"scale_force": (self.gradient(z, batch) * (z - z.mean(0))).sum()}
 
 
 def _with_nuisance(z, s):
     """Append s, scaled to the total variance of z."""
     s = s.reshape(len(s), -1).to(z.dtype)
     s = s - s.mean(0)
-    scale = z.var(-2, correction=0).sum(-1).sqrt() / s.var(0, correction=0).sum().sqrt().clamp_min(1e-12)
-    return torch.cat([z, s * scale[..., None, None]], dim=-1)
+    scale = z.var(0, correction=0).sum().sqrt() / s.var(0, correction=0).sum().sqrt().clamp_min(1e-12)
+    return torch.cat([z, s * scale], dim=-1)

@@ -4,12 +4,11 @@ from typing import ClassVar
 
 import torch
 
-from braindecode_censor._check import declares
 from braindecode_censor.numerics.kernels import make_kernel, squared_distances
 from braindecode_censor.numerics.lengthscales import make_lengthscale
 from braindecode_censor.penalties.batch import cell_rows, one_hot_rows
-from braindecode_censor.penalties.measures.base import Measure, with_gradient
-from braindecode_censor.penalties.measures.contrasts import AllPairs, OneVersusAll, make_contrast
+from braindecode_censor.penalties.measures.base import Measure
+from braindecode_censor.penalties.measures.contrasts import OneVersusAll, make_contrast
 from braindecode_censor.penalties.ranges import Choice, Range
 
 __all__ = ["MMD", "PairMMD"]
@@ -69,8 +68,6 @@ class MMD(Measure):
 
     search_space: ClassVar = {"weight": Range(0.01, 10.0, log=True)}
     waits = False
-    takes_stacks = True
-    writes_gradients = True
 
     def __init__(
         self,
@@ -90,22 +87,6 @@ class MMD(Measure):
         self.lengthscale = make_lengthscale(lengthscale)
         self.self_pairs = self_pairs
         self.contrast = OneVersusAll()
-        parts = (self.kernel, "operator"), (self.lengthscale, "precision")
-        self._knows_parts = known = all(declares(part, "takes_stacks", method) for part, method in parts)
-        # of others we know only that they can be called
-        self.takes_stacks = type(self).takes_stacks and known
-        self.writes_gradients = type(self).writes_gradients and known
-
-    def parts(self):
-        """Return all that computes; see :meth:`~braindecode_censor.penalties.measures.base.Measure.parts`.
-
-        Returns
-        -------
-        parts : list of object
-            The measure, its contrast, its kernel and its length scale.
-        """
-        profile = getattr(self.kernel, "profile", None)
-        return [self, self.contrast, self.kernel, profile, self.lengthscale]
 
     def noise_shape(self, n_subjects):
         """Return the shape of the contrast's noise.
@@ -127,47 +108,16 @@ class MMD(Measure):
 
         Parameters
         ----------
-        z : Tensor of shape (..., n, n_features)
-            Latent code, or a stack of them.
+        z : Tensor of shape (n, n_features)
+            Latent code.
         batch : Batch
             Labels.
 
         Returns
         -------
-        value : Tensor of shape (...)
+        value : Tensor of shape ()
             Unbiased estimate.
         """
-        if not self._knows_parts:
-            return self._censor_by_autograd(z, batch)
-        return with_gradient(*self.censor_gradient(z.detach(), batch), z)
-
-    @torch.no_grad()
-    def censor_gradient(self, z, batch):
-        """Return :meth:`censor` and its gradient in z.
-
-        Parameters
-        ----------
-        z : Tensor of shape (..., n, n_features)
-            Latent code, or a stack of them.
-        batch : Batch
-            Labels.
-
-        Returns
-        -------
-        value : Tensor of shape (...)
-            Unbiased estimate.
-        gradient : Tensor of shape (..., n, n_features)
-            In z.
-        """
-        d2 = squared_distances(z)
-        precision = self.lengthscale.precision(d2)
-        weights = self._gram_weights(batch, z.dtype)
-        # The gradient in z_i of sum_ij A_ij k(z_i, z_j) is the kernel's divergence, twice, as A is symmetric.
-        _, divergence, gram = self.kernel.operator(z, z, d2, precision, weights)
-        return gram().sum((-2, -1)), -2 * divergence
-
-    def _censor_by_autograd(self, z, batch):
-        """The same for a kernel or length scale of which nothing is known, but that it can be called."""
         d2 = squared_distances(z)
         with torch.no_grad():
             precision = self.lengthscale.precision(d2)
@@ -176,13 +126,6 @@ class MMD(Measure):
 
     def _gram_weights(self, batch, dtype):
         """Return A (n, n), the weight of every kernel value in the penalty."""
-        if type(self.contrast) not in (OneVersusAll, AllPairs):  # others draw anew
-            return self._compute_gram_weights(batch, dtype)
-        options = (type(self.contrast), self.min_trials, self.reduction, self.self_pairs)
-        key = (type(self), "gram", dtype, *options)  # a class of somebody's own may weigh differently
-        return batch.once(key, lambda: self._compute_gram_weights(batch, dtype))
-
-    def _compute_gram_weights(self, batch, dtype):
         if batch.continuous:
             return self._neighbourhood_weights(batch, dtype)
         rows, overlap, pairs = self._subjects(batch, dtype)
@@ -301,7 +244,6 @@ class PairMMD(MMD):
         "size": Choice((3, 4, 6), when=("pairs", ("clique",))),
     }
     nuisances = ("discrete",)
-    writes_gradients = True
 
     def __init__(
         self,
