@@ -3,14 +3,15 @@
 import numpy as np
 from scipy.special import logsumexp
 
-from braindecode_censor.datasets import simulated_emg, simulated_erp
+from braindecode_censor.datasets import simulated_emg, simulated_erp, simulated_mixed
 from braindecode_censor.datasets._base import Recording
 from braindecode_censor.datasets._head import EEG_NAMES
 from braindecode_censor.datasets._raw import make_info, raw_from_epochs
 from braindecode_censor.datasets.linear_reference import features, fit
 from braindecode_censor.datasets.simulated_design import make_design
 
-_KINDS = {"erp": simulated_erp, "emg": simulated_emg}
+_KINDS = {"erp": simulated_erp, "emg": simulated_emg, "mixed": simulated_mixed}
+_PARADIGMS = {"erp": "p300", "emg": "emg", "mixed": "epochs"}
 _POPULATION = 1_000_000  # subject numbers from here on are strangers, used to average over the population
 
 
@@ -23,10 +24,12 @@ class SimulatedSubjects(Recording):
         Number of subjects. Subject k is the same however many there are.
     n_trials : int
         Trials per subject, all sessions together.
-    kind : {"erp", "emg"}
-        Event-related potentials (Target against NonTarget, EEG) or muscle power (gestures, EMG).
+    kind : {"erp", "emg", "mixed"}
+        Event-related potentials (Target against NonTarget, EEG), muscle power (gestures, EMG), or responses with four
+        topographies of people who differ by gain and mixing of their channels alone, which alignment can undo (EEG).
     preset : {"easy", "medium", "hard"}
-        Sets ``snr`` and ``shift``; each can be given on its own.
+        Sets ``snr`` and ``shift``; each can be given on its own. ``kind="mixed"`` also has "alike": nothing differs
+        between people, so that there is nothing to gain.
     shift : float
         Strength of all subject effects: 0 makes all subjects alike, 1 is a realistic spread.
     snr : float
@@ -43,13 +46,13 @@ class SimulatedSubjects(Recording):
     imbalance : float
         How many times more frequent the first class is than the last (NonTarget than Target).
     n_channels, n_classes : int
-        Electrodes and, for ``kind="emg"``, gestures.
+        Electrodes and, except for ``kind="erp"``, classes.
     sfreq, duration : float
         Sampling rate in Hz and length of a trial in seconds.
     effects : dict
         Standard deviation at ``shift=1`` of single effects, to replace the defaults: rotation, latency, gain,
         noise, for ERP also orientation, power, offset, for EMG also activation. ``{"latency": 0}`` turns one
-        off.
+        off. For "mixed" they are gain and mixing.
     **selection : dict
         ``selected_subjects`` and ``selected_sessions`` of MOABB.
 
@@ -95,15 +98,16 @@ class SimulatedSubjects(Recording):
         if kind == "erp":
             self.class_names = ["NonTarget", "Target"]
         else:
-            self.class_names = [f"gesture{k:02d}" for k in range(1, design.n_classes + 1)]
+            word = "gesture" if kind == "emg" else "picture"
+            self.class_names = [f"{word}{k:02d}" for k in range(1, design.n_classes + 1)]
         super().__init__(
             subjects=list(range(1, n_subjects + 1)),
             sessions_per_subject=n_sessions,
             events={name: code for code, name in enumerate(self.class_names, 1)},
             code=f"SimulatedSubjects-{kind}-{design.digest}",
             interval=[0, (design.n_times - 1) / design.sfreq],
-            paradigm="p300" if kind == "erp" else "emg",
-            return_all_modalities={"eeg": kind == "erp", "emg": kind == "emg"},
+            paradigm=_PARADIGMS[kind],
+            return_all_modalities={"eeg": kind != "emg", "emg": kind == "emg"},
             **selection,
         )
 
@@ -146,7 +150,7 @@ class SimulatedSubjects(Recording):
 
         Returns
         -------
-        ErpSubject or EmgSubject
+        ErpSubject, EmgSubject or MixedSubject
             Means and covariances in microvolts.
         """
         return _KINDS[self.design.kind].make_subject(self.design, self.parameters(subject, session))
@@ -232,7 +236,7 @@ class SimulatedSubjects(Recording):
         Returns
         -------
         float
-            Accuracy between chance and 1. In closed form for ERP and ``calibrated=True``, else estimated.
+            Accuracy between chance and 1. With ``calibrated=True`` in closed form, except for EMG; else estimated.
         """
         models = [self.model(s) for s in (self.subject_list if subjects is None else subjects)]
         if calibrated:
@@ -256,7 +260,7 @@ class SimulatedSubjects(Recording):
 
     def _get_single_subject_data(self, subject):
         design = self.design
-        if design.kind == "erp":
+        if design.kind != "emg":
             info = make_info(EEG_NAMES[: design.n_channels], design.sfreq, ["eeg"] * design.n_channels)
         else:
             names = [f"EMG{k:02d}" for k in range(1, design.n_channels + 1)]

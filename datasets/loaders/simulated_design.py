@@ -26,6 +26,10 @@ EFFECTS = {
         "gain": 0.3,  # natural logarithm, as above
         "noise": 0.2,  # natural logarithm, of the amplifier noise
     },
+    "mixed": {
+        "gain": 0.6,  # natural logarithm, of the amplifier as a whole and of every electrode
+        "mixing": 0.4,  # what a channel takes over from each other channel
+    },
 }
 # Strength of the class-locked activity and of the subject shift.
 PRESETS = {
@@ -39,10 +43,17 @@ PRESETS = {
         "medium": {"snr": 1.0, "shift": 1.0},
         "hard": {"snr": 0.7, "shift": 1.5},
     },
+    "mixed": {
+        "alike": {"snr": 0.9, "shift": 0.0},
+        "easy": {"snr": 1.2, "shift": 0.5},
+        "medium": {"snr": 0.9, "shift": 1.0},
+        "hard": {"snr": 0.7, "shift": 1.5},
+    },
 }
 _SHAPES = {
     "erp": {"n_channels": 16, "sfreq": 128.0, "duration": 1.0, "n_classes": 2},
     "emg": {"n_channels": 8, "sfreq": 200.0, "duration": 1.0, "n_classes": 5},
+    "mixed": {"n_channels": 8, "sfreq": 64.0, "duration": 1.0, "n_classes": 4},
 }
 _MODEL = 1  # raise when the same design would give other samples, so that no cache mixes the two
 
@@ -53,7 +64,7 @@ class Design:
 
     Parameters
     ----------
-    kind : {"erp", "emg"}
+    kind : {"erp", "emg", "mixed"}
         What is simulated.
     n_subjects, n_trials, n_sessions : int
         Subjects, trials per subject, sessions per subject.
@@ -144,6 +155,11 @@ def _check_design(design):
         raise ValueError(
             f"kind='erp' has two classes and at most {len(EEG_NAMES)} channels; got "
             f"n_classes={design.n_classes}, n_channels={design.n_channels}. For more classes use kind='emg'."
+        )
+    if design.kind == "mixed" and not design.n_classes <= design.n_channels <= len(EEG_NAMES):
+        raise ValueError(
+            f"kind='mixed' has at least as many channels as classes, and at most {len(EEG_NAMES)}; got "
+            f"n_classes={design.n_classes}, n_channels={design.n_channels}."
         )
     if design.duration < 0.5 or design.sfreq < 64:
         raise ValueError(

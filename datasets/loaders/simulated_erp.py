@@ -114,7 +114,7 @@ class ErpSubject:
 
     Parameters
     ----------
-    means : array of shape (2, n_channels, n_times)
+    means : array of shape (n_classes, n_channels, n_times)
         Average trial of each class.
     covariance : array of shape (n_channels, n_channels)
         Spatial covariance of the noise.
@@ -165,12 +165,26 @@ class ErpSubject:
         residual = (root @ np.fft.rfft(X))[:, None] - root @ np.fft.rfft(self.means)
         return volume - 0.5 * np.einsum("nyct,nyct,t->ny", residual, residual.conj(), weight).real
 
+    def energy(self, signal):
+        """Return the squared norm of a signal seen through the inverse of the noise covariance.
+
+        Parameters
+        ----------
+        signal : array of shape (n_channels, n_times)
+            Signal in microvolts.
+
+        Returns
+        -------
+        float
+            Squared norm; of the difference of two classes it is the square of their d'.
+        """
+        waves, n_times = np.fft.rfft(signal), signal.shape[-1]
+        power = (waves.conj() * np.linalg.solve(self.covariance, waves)).real.sum(axis=0)
+        return float(_fold(n_times) @ (power / self.spectrum) / n_times)
+
     def bayes_accuracy(self):
         r"""Return the accuracy no decoder can beat, equal priors: :math:`\Phi(d'/2)`."""
-        difference = np.fft.rfft(self.means[1] - self.means[0])
-        energy = (difference.conj() * np.linalg.solve(self.covariance, difference)).real.sum(axis=0)
-        n_times = self.means.shape[-1]
-        return float(norm.cdf(np.sqrt(_fold(n_times) @ (energy / self.spectrum) / n_times) / 2))
+        return float(norm.cdf(np.sqrt(self.energy(self.means[1] - self.means[0])) / 2))
 
 
 def make_subject(design, draws):

@@ -289,7 +289,7 @@ def test_presets_go_from_easy_to_hard(kind):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "meg"}, "kind='meg' is unknown; choose one of erp, emg. Did you mean 'emg'"),
+        ({"kind": "meg"}, "kind='meg' is unknown; choose one of erp, emg, mixed. Did you mean 'emg'"),
         ({"preset": "hrd"}, "preset='hrd' is unknown.*Did you mean 'hard'"),
         (
             {"effects": {"rotate": 1}},

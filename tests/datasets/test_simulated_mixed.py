@@ -1,0 +1,100 @@
+"""People who differ by gain and mixing alone: is the best accuracy known, and does alignment undo the difference?"""
+
+import numpy as np
+import pytest
+
+from braindecode_censor.datasets import EpochsParadigm, SimulatedSubjects, default_paradigm
+from braindecode_censor.datasets import linear_reference as linear
+from braindecode_censor.datasets.simulated_mixed import mixing_matrix, topographies
+from braindecode_censor.trials.normalize import normalize_people
+
+
+def averages(X):
+    """Return what a linear model can use: averages of eight samples, in the units of the signal."""
+    return X.reshape(*X.shape[:2], -1, 8).mean(axis=-1).reshape(len(X), -1)
+
+
+def transfer(dataset, how):
+    """Return the accuracy on people left out, all trials normalised by their own person's statistics."""
+    X, y, subjects = dataset.arrays()
+    return linear.across(averages(normalize_people(X, subjects, how)), y, subjects)
+
+
+@pytest.mark.parametrize("snr", [0.3, 0.6])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_closed_form_is_the_accuracy_of_the_likelihood(snr, n_classes):
+    model = SimulatedSubjects(2, 20, kind="mixed", snr=snr, n_classes=n_classes).model(1)
+    y = np.repeat(np.arange(n_classes), 2000 // n_classes)
+    X = model.sample(y, np.random.default_rng(1))
+    found = np.mean(model.log_likelihood(X).argmax(axis=1) == y)
+    error = np.sqrt(found * (1 - found) / len(y))
+    assert model.bayes_accuracy() == pytest.approx(found, abs=3.5 * error)
+    assert 1 / n_classes + 0.1 < found < 0.99
+
+
+def test_two_classes_are_the_textbooks_case():
+    """Two orthogonal means of norm d lie sqrt(2) d apart, so the accuracy is Phi(d / sqrt(2))."""
+    from scipy.stats import norm
+
+    model = SimulatedSubjects(1, 20, kind="mixed", snr=0.4, n_classes=2).model(1)
+    d = np.sqrt(model.energy(model.means[0]))
+    assert model.bayes_accuracy() == pytest.approx(norm.cdf(d / np.sqrt(2)), abs=1e-8)
+
+
+def test_nobody_is_harder_for_an_oracle_and_no_seed_either():
+    people = [SimulatedSubjects(3, 20, kind="mixed", seed=seed).model(k) for seed in (0, 1) for k in (1, 2)]
+    assert np.ptp([model.bayes_accuracy() for model in people]) < 1e-9
+    assert np.ptp([model.covariance[0, 0] for model in people]) > 10, "and yet they differ"
+
+
+def test_topographies_are_orthonormal():
+    np.testing.assert_allclose(topographies(8, 4) @ topographies(8, 4).T, np.eye(4), atol=1e-12)
+
+
+def test_mixing_is_symmetric_and_positive_and_gains_alone_are_diagonal():
+    dataset = SimulatedSubjects(2, 20, kind="mixed", shift=1.5)
+    M = mixing_matrix(dataset.design, dataset.parameters(1))
+    np.testing.assert_allclose(M, M.T)
+    assert np.linalg.eigvalsh(M).min() > 0
+    gains = SimulatedSubjects(2, 20, kind="mixed", effects={"mixing": 0.0})
+    M = mixing_matrix(gains.design, gains.parameters(1))
+    np.testing.assert_allclose(M, np.diag(np.diag(M)))
+    assert np.log(np.diag(M)).std() > 0.1
+
+
+def test_people_who_are_alike_have_nothing_to_gain():
+    dataset = SimulatedSubjects(6, 60, kind="mixed", preset="alike")
+    assert all(np.array_equal(dataset.model(1).means, dataset.model(k).means) for k in (2, 3))
+    plain, aligned = transfer(dataset, "none"), transfer(dataset, "euclidean")
+    assert plain > 0.85
+    assert aligned < plain + 0.03
+
+
+def test_alignment_gives_back_what_mixing_took():
+    dataset = SimulatedSubjects(8, 80, kind="mixed")
+    score = {how: transfer(dataset, how) for how in ("none", "person", "euclidean")}
+    assert score["none"] < score["person"] - 0.05
+    assert score["person"] < score["euclidean"] - 0.05
+    assert score["none"] < 0.7
+    assert 0.85 < score["euclidean"] < dataset.oracle_accuracy() < 1
+
+
+def test_gains_alone_are_undone_channel_by_channel():
+    dataset = SimulatedSubjects(8, 80, kind="mixed", effects={"mixing": 0.0})
+    score = {how: transfer(dataset, how) for how in ("none", "person", "euclidean")}
+    assert score["none"] < score["person"] - 0.05
+    assert score["person"] == pytest.approx(score["euclidean"], abs=0.04)
+
+
+def test_the_paradigm_is_that_of_any_epochs():
+    dataset = SimulatedSubjects(2, 20, kind="mixed")
+    assert type(default_paradigm(dataset)) is EpochsParadigm
+    X, y, _ = default_paradigm(dataset).get_data(dataset)
+    np.testing.assert_allclose(X, dataset.arrays(dtype=float)[0], rtol=1e-6, atol=1e-6)
+    assert sorted(set(y)) == ["picture01", "picture02", "picture03", "picture04"]
+
+
+@pytest.mark.parametrize("options", [{"n_classes": 9}, {"n_channels": 3}, {"n_channels": 100}])
+def test_impossible_designs(options):
+    with pytest.raises(ValueError, match="kind='mixed' has at least as many channels as classes"):
+        SimulatedSubjects(2, 40, kind="mixed", **options)
