@@ -36,7 +36,8 @@ from braindecode_censor import Censor, CensoredEEGClassifier
 from braindecode_censor.datasets import default_paradigm, get_dataset
 from braindecode_censor.fleet import Member, train_fleet
 from braindecode_censor.fleet.epoch import train_epoch
-from braindecode_censor.fleet.group import Group, Resident
+from braindecode_censor.fleet.group import Group
+from braindecode_censor.fleet.resident import People, Resident
 from braindecode_censor.search.candidates import PRESETS, get_preset
 from braindecode_censor.search.jobs import Backend, Job, make_estimator
 from braindecode_censor.search.recording import Recording
@@ -142,8 +143,9 @@ class Contest:
     def __init__(self, clfs, X, y, labels, options):
         self.device = clfs[0].device
         seen = np.arange(len(y))
-        self.members = [Member(k, clf, seen, X.shape[1:], y, labels) for k, clf in enumerate(clfs)]
-        self.group = Group(self.members, Resident(clfs[0], X), **options)
+        people = People(X, labels)
+        self.members = [Member(k, clf, seen, people, y) for k, clf in enumerate(clfs)]
+        self.group = Group(self.members, Resident(clfs[0], people), **options)
         train, _ = clfs[0].split_
         self.stock = stock_net(clfs[0], labels[train])
         self.stock_data = self.group.resident.x[train].cpu().numpy(), y[train]

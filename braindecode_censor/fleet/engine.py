@@ -5,9 +5,10 @@ import time
 from braindecode_censor._check import check_size
 from braindecode_censor.fleet.checkpoint import Checkpoint
 from braindecode_censor.fleet.epoch import train_epoch
-from braindecode_censor.fleet.group import Group, Resident
+from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.member import Member
 from braindecode_censor.fleet.packing import fitting_size
+from braindecode_censor.fleet.resident import People, Resident
 from braindecode_censor.trials.dataset import check_labels, read_signals
 
 __all__ = ["train_fleet"]
@@ -55,12 +56,12 @@ def train_fleet(tasks, X, y, subjects, *, group_size=None, folder=None, every=60
     subjects = check_labels("subjects", subjects, len(signals), "pass one label per trial.")
     if group_size is not None:
         check_size("group_size", group_size)
-    fleets = {}
+    people, fleets = People(signals, subjects), {}
     for key, clf, seen in tasks:
-        member = Member(key, clf, seen, signals.shape[1:], y, subjects)
+        member = Member(key, clf, seen, people, y)
         fleets.setdefault(member.encoder_signature, []).append(member)
     for members in fleets.values():
-        resident = Resident(members[0].clf, signals)
+        resident = Resident(members[0].clf, people)
         yield from _train(members, resident, group_size, folder, every, options)
 
 
@@ -87,7 +88,7 @@ def _train(members, resident, size, folder, every, options):
         for signature, group in list(groups.items()):
             leaving = [member for member in finished if member.signature == signature]
             for member, state in zip(leaving, group.release(leaving) if leaving else ()):
-                member.finish(state)
+                member.finish(state, resident)
                 yield member
             if not len(group):
                 del groups[signature]

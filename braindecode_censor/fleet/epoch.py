@@ -63,22 +63,26 @@ def step_groups(groups, taking, monitors):
     positions = join_rows([launch.positions for _, launch in taking])
     whole = all(launch.rows is None for _, launch in taking)
     everybody = whole and len(taking) == len(groups)
-    masks = _masks(groups, taking, positions.shape[1], everybody)
-    x, moments = resident.x[positions], resident.moments[positions]
+    seeds = join_rows([_rows(groups[i].seeds, launch) for i, launch in taking])
+    counts = join_rows([launch.counts for _, launch in taking])
+    masks = _masks(groups, taking, positions.shape[1], everybody, seeds, counts)
+    affine = None
+    if resident.by_population:
+        affine = torch.cat([_rows(groups[i].affine, launch, axis=1) for i, launch in taking], 1)
+    x, moments = resident.take_batch(positions, affine, seeds, counts)
     codes, numbers = take_step(parts, x, moments, masks, compiled=everybody, steady=whole)
     for (i, launch), part, z, found in zip(taking, parts, codes, numbers):
         groups[i].put_back(launch, part)
         monitors[i].add(launch.members, found, z, part.s, part.y)
 
 
-def _masks(groups, taking, n, everybody):
+def _rows(table, launch, axis=0):
+    return table if launch.rows is None else table.index_select(axis, launch.rows)
+
+
+def _masks(groups, taking, n, everybody, seeds, counts):
     lead, dtype, masks = groups[0], groups[0].resident.x.dtype, {}
-    if lead.hashed:
-        seeds = join_rows(
-            [groups[i].seeds if launch.rows is None else groups[i].seeds[launch.rows] for i, launch in taking]
-        )
-        counts = join_rows([launch.counts for _, launch in taking])
-    else:
+    if not lead.hashed:
         generators = [groups[i].members[j].generator for i, launch in taking for j in launch.members]
     for layer, (name, (shape, p)) in enumerate(lead.graph.masks.items()):
         if lead.hashed:
@@ -101,5 +105,8 @@ def _validate(groups):
     names = [name for name in groups[0].state if name == "theta" or name.startswith("buffer.")]
     state = {name: join_rows([group.state[name] for group in groups]) for name in names}
     lead, size = groups[0], max(64, groups[0].members[0].clf.batch_size)
-    chunks = [lead.graph.evaluate(state, lead.resident.x[part]) for part in valid.split(size, 1)]
+    affine = None
+    if lead.resident.by_population:
+        affine = torch.cat([group.affine for group in groups], 1)
+    chunks = [lead.graph.evaluate(state, lead.resident.take(part, affine)) for part in valid.split(size, 1)]
     return torch.cat(chunks, 1).cpu().split([len(group) for group in groups])

@@ -40,16 +40,13 @@ class Graph:
         if censor is not None:
             self.penalty = censor.penalty
             self.critic = _Method(self.penalty, "critic_loss")
-            keeps = self.penalty.keeps_diagnostics() and censor.optimizer is not None
-            self.diagnostics = _Method(self.penalty, "kept_diagnostics" if keeps else "diagnostics")
-            self.keeps_diagnostics = keeps
+            self.diagnostics = _Method(self.penalty, "diagnostics")
             self.critic_layout = Layout(self.penalty)
             self.critic_steps = censor.critic_steps if censor.optimizer is not None else 0
             self.critic_options = censor.optimizer.defaults if self.critic_steps else None
-            able = not any(measure.waits for measure in self.penalty.measures)
-            self.recorded_push, self.recorded_diagnose = (
-                Recorder(function, able) for function in (self.push, self.diagnose)
-            )
+            able = not self.penalty.waits
+            self.recorded_push = Recorder(self.push, able)
+            self.recorded_diagnose = Recorder(self.diagnose, able)
         self.compiled_encode, self.compiled_adam, self.compiled_decide = self.encode, adam_step, None
         if compile:
             options = {"backend": compile} if isinstance(compile, str) else {}
@@ -102,7 +99,8 @@ class Graph:
         buffers : dict of str to Tensor
             Updated batch statistics.
         """
-        inputs = x, moments, y, class_weight, masks
+        known = {} if moments is None else {"moments": moments}
+        inputs = x, known, y, class_weight, masks
         if self.vectorise:
             return vmap(self._encode_one)(self.layout.unpack(theta), buffers, *inputs)
         # unbind, not indexing: its backward pass is one stack, not one zero matrix per member
@@ -113,10 +111,10 @@ class Graph:
         z, loss, updated = zip(*rows)
         return torch.stack(z), torch.stack(loss), {k: torch.stack([u[k] for u in updated]) for k in buffers}
 
-    def _encode_one(self, parameters, buffers, x, moments, y, class_weight, masks):
+    def _encode_one(self, parameters, buffers, x, known, y, class_weight, masks):
         buffers = {name: tensor.clone() for name, tensor in buffers.items()}
         tensors = {**parameters, **buffers, **masks}
-        z, logits = functional_call(self.encoder, tensors, (x,), {"moments": moments})
+        z, logits = functional_call(self.encoder, tensors, (x,), known)
         weight = class_weight[y]
         loss = -(F.log_softmax(logits, -1).gather(1, y.unsqueeze(1)).squeeze(1) * weight).sum() / weight.sum()
         return z, loss, buffers
@@ -202,7 +200,7 @@ class Graph:
 
     def _diagnose_one(self, parameters, control, z, s, y):
         tensors = {f"penalty.{name}": tensor for name, tensor in {**parameters, **control}.items()}
-        return functional_call(self.diagnostics, tensors, () if self.keeps_diagnostics else (z, s, y))
+        return functional_call(self.diagnostics, tensors, (z, s, y))
 
     @torch.no_grad()
     def evaluate(self, state, x):

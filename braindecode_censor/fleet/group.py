@@ -8,27 +8,9 @@ import torch
 from braindecode_censor.fleet.graph import Graph
 from braindecode_censor.fleet.stack import put_rows, take_rows
 from braindecode_censor.fleet.step import Part
-from braindecode_censor.trials.normalize import SubjectNormalizer
+from braindecode_censor.training.rules import average_share
 
-__all__ = ["Group", "Launch", "Resident"]
-
-
-class Resident:
-    """All trials of a dataset on the device, standardised once, with what the encoder needs of them.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Initialised; says how to standardise and where to put them.
-    signals : ndarray of shape (n_trials, n_chans, n_times)
-        Trials as recorded.
-    """
-
-    def __init__(self, clf, signals):
-        # One copy serves all members, so it is worth its place even where a single estimator would not keep one.
-        normal = SubjectNormalizer(clf.normalize).fit_transform(signals)
-        self.x = clf._to_tensor(normal).to(clf.device)
-        self.moments = clf.module_.lag_moments(self.x)
+__all__ = ["Group", "Launch"]
 
 
 class Launch(NamedTuple):
@@ -129,6 +111,7 @@ class Group:
         weights = [torch.ones(n_classes) if weight is None else weight for weight in weights]
         self.class_weight = torch.stack(weights).to(self.resident.x)
         self.seeds = torch.tensor([m.clf.random_state for m in self.members], **place)
+        self.affine = self.resident.affine(self.members)
         longest = max(sum(map(len, m.valid)) for m in self.members)
         valid = np.zeros((len(self.members), longest), dtype=np.int64)
         for row, m in zip(valid, self.members):
@@ -212,6 +195,18 @@ class Group:
             From :meth:`part`.
         """
         put_rows(self.state, launch.rows, part.state)
+        if self.members[0].clf.keep == "ema":
+            self._average(launch)
+
+    def _average(self, launch):
+        """Take the weights after a step into their moving average, as one estimator alone does."""
+        shares = [average_share(count) for count in launch.counts.tolist()]
+        share = torch.tensor(shares, device=self.resident.x.device)
+        for name, average in self.best.items():
+            new, old = _pick(self.state[name], launch.rows), _pick(average, launch.rows)
+            if average.is_floating_point():
+                new = old.lerp(new, share.to(old.dtype).view(-1, *[1] * (old.ndim - 1)))
+            put_rows(self.best, launch.rows, {name: new})
 
     def close_epoch(self, logged, logits):
         """Write the epoch into the histories, and keep the weights of those who are better than ever.
@@ -226,9 +221,9 @@ class Group:
         improved = []
         for i, (member, numbers) in enumerate(zip(self.members, logged)):
             scores = None if logits[i] is None else logits[i, : sum(map(len, member.valid))]
-            if member.end_epoch(numbers, scores):
+            if member.end_epoch(numbers, scores) or member.clf.keep == "last":
                 improved.append(i)
-        if improved:
+        if improved and self.members[0].clf.keep != "ema":
             rows = torch.tensor(improved, device=self.resident.x.device)
             for name, tensor in self.best.items():
                 tensor[rows] = self.state[name][rows]
@@ -252,7 +247,7 @@ class Group:
         for member in members:
             i = next(i for i, other in enumerate(self.members) if other is member)
             best = {name: tensor[i].cpu() for name, tensor in self.best.items()}
-            lost = bool(member.valid) and member.best_epoch is None
+            lost = member.clf.keep == "best" and bool(member.valid) and member.best_epoch is None
             states.append(None if lost else self.graph.module_state(best))
         stay = [i for i, member in enumerate(self.members) if id(member) not in gone]
         rows = torch.tensor(stay, dtype=torch.int64, device=self.resident.x.device)

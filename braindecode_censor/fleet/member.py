@@ -9,19 +9,20 @@ from torch.utils.data import Subset
 from braindecode_censor.encoders.eegnet import FastEEGNet
 from braindecode_censor.encoders.resolve import resolve_module
 from braindecode_censor.fleet.stack import adam_coefficients
-from braindecode_censor.training.rules import DivergedError
-from braindecode_censor.training.schedule import learning_rate
+from braindecode_censor.training.arguments import check_arguments, find_optimizer
+from braindecode_censor.training.censoring import warm_up
+from braindecode_censor.training.rules import DivergedError, has_waited
+from braindecode_censor.training.schedule import count_steps, learning_rate
 from braindecode_censor.training.task_loss import FoldCrossEntropy
 from braindecode_censor.trials.dataset import TrialLoader, Trials
-from braindecode_censor.trials.normalize import SubjectNormalizer
 
 __all__ = ["Member", "graph_key"]
 
 # Arguments that act on one member only; all others decide about the graph.
-_OWN = {"weight", "lr", "warmup", "critic_lr", "random_state", "max_epochs", "patience", "valid_subject"}
-_OWN |= {"roster", "verbose"}
+_OWN = {"weight", "lr", "schedule", "warmup", "critic_lr", "random_state", "max_epochs", "max_steps"}
+_OWN |= {"patience", "valid_subject", "roster", "prior", "verbose"}
 # Arguments that decide what the encoder computes, beside those of the module and of the signals.
-_ENCODER = {"fast", "normalize", "batch_norm_momentum", "device", "cropped"}
+_ENCODER = {"fast", "normalize", "augment", "batch_norm_momentum", "device", "cropped"}
 
 
 class Member:
@@ -35,10 +36,10 @@ class Member:
         Not fitted; this very object is fitted.
     seen : ndarray of int
         Positions of the trials that ``fit`` would be given.
-    shape : tuple of int
-        Channels and samples of a trial.
-    y, subjects : ndarray of shape (n_trials,)
-        Class and subject of all trials, also of those not seen.
+    people : People
+        All trials, also those not seen, and whose they are.
+    y : ndarray of shape (n_trials,)
+        Class of all trials.
 
     Attributes
     ----------
@@ -50,23 +51,25 @@ class Member:
         Equal for members that share a graph; equal for members whose encoders may run as one.
     """
 
-    def __init__(self, key, clf, seen, shape, y, subjects):
+    def __init__(self, key, clf, seen, people, y):
         check_estimator(clf)
-        self.key, self.clf, self.history, self.seconds, self.error = key, clf, [], 0.0, None
+        subjects, shape = people.subjects, people.signals.shape[1:]
+        self.key, self.clf, self.seen = key, clf, seen
+        self.history, self.seconds, self.error = [], 0.0, None
         self.count = 0  # of optimiser steps
         self.best_epoch, self.best_loss, self.best_score = None, np.inf, np.nan
         clf.classes_inferred_, codes = np.unique(y[seen], return_inverse=True)
         with clf._seeded():
             clf._split(codes, subjects[seen])
             clf.signal_args_ = {"n_chans": shape[0], "n_times": shape[1], "n_outputs": len(clf.classes_)}
-            clf.normalizer_ = SubjectNormalizer.from_people(clf.normalize, [], None, shape[0], clf.prior)
+            clf.normalizer_ = people.normalizer(clf, seen[clf.split_[0]])
             clf.initialize()
             # What is left of the stream of numbers orders the trials and drops out.
             self.generator = torch.Generator().set_state(torch.get_rng_state())
         train, valid = clf.split_
         self.y, self.s = (np.zeros(len(y), dtype=np.int64) for _ in range(2))
         self.y[seen] = codes
-        people, self.s[seen[train]] = np.unique(subjects[seen][train], return_inverse=True)
+        trained_on, self.s[seen[train]] = np.unique(subjects[seen][train], return_inverse=True)
         self._places = seen[train]
         positions = Trials(torch.as_tensor(seen), torch.as_tensor(codes))
         # The estimator's own loaders over positions instead of signals: the very batches it would draw.
@@ -76,7 +79,8 @@ class Member:
             self._valid = clf.get_iterator(Subset(positions, valid.tolist()), drop_index=False)
         with torch.random.fork_rng(devices=[]):  # looking must not use up the numbers of the first epoch
             self.valid = [x.numpy() for x, _ in self._valid]
-        self.censor = self._make_censor(people)
+        self.censor = self._make_censor(trained_on)
+        self.n_steps = count_steps(clf.max_steps, clf.max_epochs, clf._steps_per_epoch())
         self.signature, self.encoder_signature = self._sign()
 
     def _make_censor(self, people):
@@ -135,10 +139,11 @@ class Member:
         batches : list of ndarray of int
             Positions of the trials, batch by batch.
         """
+        left = self.n_steps - self.count  # the last epoch may be cut short
         if not self._needs_loaders(drops_out):
-            return [self._places[batch] for batch in self.clf.batches_.arrays()]
+            return [self._places[batch] for batch in self.clf.batches_.arrays()][:left]
         with self._own_numbers():
-            return [positions.numpy() for positions, _ in self._train]
+            return [positions.numpy() for positions, _ in self._train][:left]
 
     def draw_validation(self, drops_out=True):
         """Draw the numbers that the validation loader draws, and forget them.
@@ -183,9 +188,10 @@ class Member:
         counts = self.count + np.arange(1, n_steps + 1)
         self.count += n_steps
         clf, options = self.clf, self.clf.optimizer_.defaults
-        lr = learning_rate(clf.schedule, clf.lr, self.count, None, self.epoch)
+        rates = [learning_rate(clf.schedule, clf.lr, step - 1, self.n_steps, self.epoch) for step in counts]
+        lr = np.array(rates)
         found = [*adam_coefficients(counts, lr, options["betas"], options["weight_decay"])]
-        found.append(clf.weight * min(1.0, self.epoch / clf.warmup if clf.warmup else 1.0))
+        found.append(warm_up(clf.weight, self.epoch, clf.warmup))
         if self.censor is not None and self.censor.optimizer is not None:
             first = (counts - 1) * clf.critic_steps
             betas = self.censor.optimizer.defaults["betas"]
@@ -252,25 +258,25 @@ class Member:
                     pass
 
     def is_finished(self):
-        """Tell whether it has trained all its epochs or waited long enough for a better one.
+        """Tell whether it has taken all its steps or waited long enough for a better one.
 
         Returns
         -------
         finished : bool
             True when nothing is left to train.
         """
-        if self.epoch >= self.clf.max_epochs:
-            return True
-        waits = bool(self.valid) and self.clf.patience is not None
-        return waits and self.epoch - (self.best_epoch or 0) >= self.clf.patience
+        waited = bool(self.valid) and has_waited(self.epoch, self.best_epoch, self.clf.patience)
+        return waited or self.count >= self.n_steps
 
-    def finish(self, state):
+    def finish(self, state, resident):
         """Make the estimator a fitted one, or say why not.
 
         Parameters
         ----------
         state : dict of str to Tensor or None
             Parameters and buffers to keep; None when the validation loss was never finite.
+        resident : Resident
+            The trials, for the score of the weights that are kept.
         """
         clf = self.clf
         for row in self.history:
@@ -278,10 +284,15 @@ class Member:
             for name, value in row.items():
                 clf.history.record(name, value)
         clf.best_epoch_, clf.valid_score_ = self.best_epoch, self.best_score
-        if state is not None:
+        clf.step_, clf.n_steps_, clf.complete_ = self.count, self.n_steps, True
+        try:
+            if state is None:
+                raise DivergedError(self.history[-1].get("train_loss"))
             clf.module_.load_state_dict(state)
-            return
-        self.error = str(DivergedError(self.history[-1].get("train_loss")))
+            if clf.keep != "best":
+                clf._judge(resident.trials_of(self))
+        except DivergedError as error:
+            self.error = str(error)
 
 
 def graph_key(clf):
@@ -312,21 +323,17 @@ def check_estimator(clf):
     clf : CensoredEEGClassifier
         Not fitted.
     """
+    check_arguments(clf)
     module = resolve_module(clf.module, clf.fast)
     found = {
         "module": isinstance(module, type) and issubclass(module, FastEEGNet),
-        "optimizer": clf.optimizer is torch.optim.AdamW,
+        "optimizer": find_optimizer(clf.optimizer) is torch.optim.AdamW,
         "criterion": clf.criterion is FoldCrossEntropy,
         "iterator_train": clf.iterator_train is TrialLoader,
         "iterator_valid": clf.iterator_valid is TrialLoader,
         "callbacks": not clf.callbacks,
         "layer": clf.layer == "final_layer",
         "compile": not clf.compile,
-        "normalize": clf.normalize in ("trial-channel", "trial", "none"),
-        "augment": clf.augment is None,
-        "schedule": clf.schedule in ("inverse_sqrt", "constant"),
-        "max_steps": clf.max_steps is None,
-        "keep": clf.keep == ("last" if clf.valid_subject is None else "best"),
         "penalty": clf.penalty is None or isinstance(clf.penalty, str),
         "random_state": clf.random_state is not None,
     }

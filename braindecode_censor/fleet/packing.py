@@ -109,7 +109,13 @@ def step_bytes(member, resident):
             coefficients=resident.x.new_ones(1, 4 + 3 * member.clf.critic_steps),
         )
         masks = {name: resident.x.new_ones(1, n, *shape) for name, (shape, _) in graph.masks.items()}
-        take_step([part], resident.x[positions], resident.moments[positions], masks)
+        batch = resident.take_batch(
+            positions,
+            resident.affine([member]),
+            torch.zeros_like(labels[:, 0]),
+            torch.ones_like(labels[:, 0]),
+        )
+        take_step([part], *batch, masks)
     return counter.total + 2 * sum(tensor.nbytes for tensor in state.values())
 
 

@@ -86,8 +86,8 @@ def take_step(parts, x, moments, masks, compiled=True, steady=True):
         The groups, with batches of one size.
     x : Tensor of shape (n_members, n, n_chans, n_times)
         Batches of all members, in the order of the parts.
-    moments : Tensor of shape (n_members, n, K, 1 + K)
-        Lag moments of the same trials.
+    moments : Tensor of shape (n_members, n, K, 1 + K) or None
+        Lag moments of the same trials; None computes them in the step.
     masks : dict of str to Tensor
         Dropout masks by the name of their buffer.
     compiled : bool

@@ -7,7 +7,8 @@ from fleet.folds import assert_equal, data, folds, train_alone
 from braindecode_censor.fleet import Member, train_fleet
 from braindecode_censor.fleet.checkpoint import Checkpoint
 from braindecode_censor.fleet.epoch import train_epoch as plain_epoch
-from braindecode_censor.fleet.group import Group, Resident
+from braindecode_censor.fleet.group import Group
+from braindecode_censor.fleet.resident import People, Resident
 
 SETTINGS = [
     {"penalty": "began", "weight": 0.1, "random_state": seed, "module__drop_prob": 0.25, "max_epochs": epochs}
@@ -84,8 +85,8 @@ def test_a_damaged_checkpoint_means_beginning_anew(tmp_path, monkeypatch, damage
 
 def test_what_is_written_is_plain_tensors_and_json(tmp_path):
     X, y, subjects = data()
-    members = [Member(*task, X.shape[1:], y, subjects) for task in folds(subjects, SETTINGS)]
-    group = Group(members, Resident(members[0].clf, X))
+    members = [Member(*task, People(X, subjects), y) for task in folds(subjects, SETTINGS)]
+    group = Group(members, Resident(members[0].clf, People(X, subjects)))
     plain_epoch([group])
     checkpoint = Checkpoint(tmp_path, "any")
     checkpoint.write(group)

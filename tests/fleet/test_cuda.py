@@ -10,8 +10,9 @@ from fleet.test_equal_to_alone import CASE_IDS, CASES, three
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.fleet import Member, cuda_graphs
 from braindecode_censor.fleet.epoch import step_groups, train_epoch
-from braindecode_censor.fleet.group import Group, Resident
+from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.monitor import Monitor
+from braindecode_censor.fleet.resident import People, Resident
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -36,9 +37,9 @@ def test_no_step_waits_for_the_device(method, mode):
     if method == "mige":  # the spectral estimators look at the error code of their decomposition
         settings = [{**setting, "score_estimator": "stein"} for setting in settings]
     members = [
-        Member(*task, X.shape[1:], y, subjects) for task in folds(subjects, settings, CensoredEEGClassifier)
+        Member(*task, People(X, subjects), y) for task in folds(subjects, settings, CensoredEEGClassifier)
     ]
-    group = Group(members, Resident(members[0].clf, X))
+    group = Group(members, Resident(members[0].clf, People(X, subjects)))
     train_epoch([group])  # the first may set up libraries
     launches = group.plan_epoch()
     assert len(launches) > 2

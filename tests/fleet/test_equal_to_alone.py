@@ -7,6 +7,7 @@ from rhythms import IDS, METHODS_AND_MODES
 
 from braindecode_censor import PAPER, CensoredEEGClassifier
 from braindecode_censor.fleet import Member, train_fleet
+from braindecode_censor.fleet.resident import People
 
 CASES = [(None, "marginal"), *METHODS_AND_MODES]
 CASE_IDS = ["baseline", *IDS]
@@ -78,7 +79,7 @@ def test_ragged_batches(method, sampling):
     X, y, subjects = ragged()
     settings = three(method, "conditional", sampling=sampling, module__drop_prob=0.25, batch_size=20)
     alone = train_alone(X, y, subjects, settings)
-    members = [Member(*task, X.shape[1:], y, subjects) for task in folds(subjects, settings)]
+    members = [Member(*task, People(X, subjects), y) for task in folds(subjects, settings)]
     sizes = [[len(batch) for batch in member.draw_batches()] for member in members]
     assert len({tuple(one) for one in sizes}) > 1, "the case is not ragged"
     assert_equal(train_together(X, y, subjects, settings), alone, 1e-9)

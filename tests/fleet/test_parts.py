@@ -11,10 +11,11 @@ from torch import nn
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.fleet import Member
 from braindecode_censor.fleet.epoch import step_groups
-from braindecode_censor.fleet.group import Group, Resident
+from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.masks import drawn_masks, hashed_masks
 from braindecode_censor.fleet.monitor import Monitor
 from braindecode_censor.fleet.packing import fitting_size, share_out, step_bytes
+from braindecode_censor.fleet.resident import People, Resident
 from braindecode_censor.fleet.stack import Layout, adam_coefficients, adam_step
 
 
@@ -92,8 +93,8 @@ def test_hashed_dropout_trains_like_drawn_dropout():
 def group(n=2, **options):
     X, y, subjects = data()
     tasks = folds(subjects, [{"penalty": "adv", "weight": 0.1, "random_state": k} for k in range(n)])
-    members = [Member(*task, X.shape[1:], y, subjects) for task in tasks]
-    return Group(members, Resident(members[0].clf, X), **options)
+    members = [Member(*task, People(X, subjects), y) for task in tasks]
+    return Group(members, Resident(members[0].clf, People(X, subjects)), **options)
 
 
 def test_the_bound_on_memory_holds_and_grows_with_the_batch():
