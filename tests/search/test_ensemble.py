@@ -29,7 +29,7 @@ def test_one_perfect_candidate_gets_all(rule):
 
 
 def test_two_complementary_candidates_share_equally():
-    first = np.arange(len(Y)) // 3 % 2 == 0  # one knows half of the trials of every class and person, the other the rest
+    first = np.arange(len(Y)) // 3 % 2 == 0  # half of the trials of everybody
     P = np.stack([sure_of(first), sure_of(~first), np.full((len(Y), 3), 1 / 3)])
     np.testing.assert_allclose(choose_weights(P, Y, PEOPLE), [0.5, 0.5, 0], atol=1e-12)
 
@@ -53,7 +53,7 @@ def test_order_of_candidates_does_not_matter():
 
 
 def test_greedy_comes_near_the_optimum():
-    P = np.random.default_rng(1).dirichlet([1, 1, 1], size=(4, len(Y)))
+    P = np.random.default_rng(1).dirichlet([0.3, 0.3, 0.3], size=(4, len(Y)))
     P[:, np.arange(len(Y)), Y] += np.array([0.2, 0.25, 0.25, 0.22])[:, None]
     P /= P.sum(axis=-1, keepdims=True)
     true, w = P[:, np.arange(len(Y)), Y], balanced_weights(Y, PEOPLE)
@@ -73,7 +73,9 @@ def test_weights_are_balanced_over_people_and_classes():
     np.testing.assert_allclose(
         balanced_weights(y, people), [1 / 12, 1 / 12, 1 / 12, 1 / 4, 1 / 4, 1 / 8, 1 / 8], atol=1e-15
     )
-    only = balanced_weights([0, 0, 1, 2], ["a", "a", "b", "b"])  # who has one class only counts as much as the other
+    only = balanced_weights(
+        [0, 0, 1, 2], ["a", "a", "b", "b"]
+    )  # who has one class only counts as much as the other
     np.testing.assert_allclose(only, [0.25, 0.25, 0.25, 0.25])
 
 

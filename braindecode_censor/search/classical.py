@@ -1,0 +1,360 @@
+"""Classical decoders of trials: features seen from each person's own centre, then logistic regression."""
+
+import copy
+import hashlib
+import json
+import warnings
+from collections import OrderedDict
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import check_is_fitted
+
+from braindecode_censor._check import check_choice, check_positive
+from braindecode_censor.search.ensemble import balanced_weights
+from braindecode_censor.search.riemann import FEATURES
+from braindecode_censor.trials.dataset import check_labels, read_signals
+from braindecode_censor.trials.subject_labels import find_labels
+
+__all__ = ["TangentSpaceClassifier"]
+
+_FORMAT = "braindecode-censor classical 1"
+_CACHE_BYTES = 400e6
+
+
+class _Cache:
+    """Features of a person's trials, computed once for all trainings that see or test this person."""
+
+    def __init__(self):
+        self.kept = OrderedDict()
+
+    def get(self, key, compute):
+        if key in self.kept:
+            self.kept.move_to_end(key)
+        else:
+            self.kept[key] = compute()
+            while sum(map(_size, self.kept.values())) > _CACHE_BYTES and len(self.kept) > 1:
+                self.kept.popitem(last=False)
+        return self.kept[key]
+
+
+def _size(value):
+    return value.nbytes if isinstance(value, np.ndarray) else sum(map(_size, value))
+
+
+_CACHE = _Cache()
+
+
+def _row_space(vectors):
+    """Return a basis in which a ridge-penalised regression has the same solution, at most one axis per trial."""
+    n_trials, n_features = vectors.shape
+    if n_features <= n_trials:
+        return np.eye(n_features)
+    values, axes = np.linalg.eigh(vectors @ vectors.T)
+    kept = values > 1e-10 * values[-1]
+    return vectors.T @ (axes[:, kept] / np.sqrt(values[kept]))
+
+
+class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
+    """Recentred features and logistic regression: what transfers best without a network.
+
+    Parameters
+    ----------
+    features : {"covariance", "xdawn", "waveform", "power"}
+        Covariance matrices in the tangent space; covariances of evoked responses; their waveforms; or the
+        logarithm of the power of every channel in windows of time.
+    bands : list of (float, float) or None
+        For "covariance": pass-bands as fractions of the sampling rate, below 0.5.
+    windows : int
+        For "power" and "waveform": windows of time a trial is cut into.
+    n_filters : int
+        For "xdawn" and "waveform": spatial filters per class.
+    recentre : bool
+        Whether trials are seen from their own person's centre; otherwise everybody's from the population's.
+    prior : float
+        How many trials the population's centre is worth when a new person's is estimated.
+    C : float
+        Inverse strength of the regression's penalty; features are standardised.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels as given to ``fit``.
+    arrays_ : dict of str to ndarray
+        Everything that was learnt.
+
+    Notes
+    -----
+    ``predict`` takes trials for those of one new person and sees them from the population's centre, the mean of the
+    training people's centres, until :meth:`adapt` has told where this person's is.
+    """
+
+    __metadata_request__fit: ClassVar = {"subjects": True}
+    uses_labels = False
+
+    def __init__(
+        self, features="covariance", bands=None, windows=8, n_filters=4, recentre=True, prior=5.0, C=0.01
+    ):
+        self.features = features
+        self.bands = bands
+        self.windows = windows
+        self.n_filters = n_filters
+        self.recentre = recentre
+        self.prior = prior
+        self.C = C
+
+    def fit(self, X, y, subjects=None):
+        """Learn centres, scales and the regression.
+
+        Parameters
+        ----------
+        X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
+            Trials of several people.
+        y : array-like of shape (n_trials,)
+            Classes.
+        subjects : array-like of shape (n_trials,) or None
+            Whose trial each one is; None takes the labels that the data carry.
+
+        Returns
+        -------
+        self : TangentSpaceClassifier
+            Fitted.
+        """
+        self._check_parameters()
+        signals, targets = read_signals(X)
+        y = check_labels("y", targets if y is None else y, len(signals), "pass one class per trial.")
+        subjects = find_labels(X) if subjects is None else subjects
+        subjects = check_labels("subjects", subjects, len(signals), "pass one label per trial.")
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y holds one class, {self.classes_.tolist()}: a classifier needs at least two.")
+        self.shape_ = signals.shape[1:]
+        kind = self._kind()
+        self.arrays_ = kind.learn(signals.astype(float), codes) if kind.supervised else {}
+        people = [np.flatnonzero(subjects == person) for person in np.unique(subjects)]
+        parts = [self._person(signals[mine]) for mine in people]
+        for k, centres in enumerate(zip(*(centres for _, centres, _ in parts))):
+            self.arrays_[f"population{k}"] = kind.geometry.mean(np.stack(centres))
+        if self.recentre:
+            rows = [vectors for _, _, vectors in parts]
+        else:
+            rows = [self._differences(blocks, self._population()) for blocks, _, _ in parts]
+        vectors = np.concatenate(rows)[np.argsort(np.concatenate(people))]
+        self._regress(vectors, codes, balanced_weights(codes, subjects) * len(codes))
+        self._stream = None
+        return self
+
+    def _check_parameters(self):
+        check_choice("features", self.features, FEATURES)
+        check_positive("prior", self.prior, or_zero=True)
+        check_positive("C", self.C)
+        for band in self.bands or ():
+            if len(band) != 2 or not 0 < band[0] < band[1] < 0.5:
+                raise ValueError(
+                    f"bands has {tuple(band)}: limits are fractions of the sampling rate, 0 < low < high < 0.5."
+                )
+
+    def _kind(self):
+        return FEATURES[self.features](bands=self.bands, windows=self.windows, n_filters=self.n_filters)
+
+    def _person(self, X):
+        """Features of one person's trials, their centres, and the trials as seen from there.
+
+        What needs no labels is the same in every training, and computed once.
+        """
+        kind = self._kind()
+
+        def compute():
+            blocks = kind.blocks(X.astype(float), self.arrays_)
+            centres = [kind.geometry.mean(block) for block in blocks]
+            return blocks, centres, self._differences(blocks, centres)
+
+        if kind.supervised:
+            return compute()
+        digest = hashlib.sha1(np.ascontiguousarray(X))
+        settings = (X.shape, X.dtype.str, self.features, self.bands, self.windows, self.n_filters)
+        digest.update(repr(settings).encode())
+        return _CACHE.get(digest.hexdigest(), compute)
+
+    def _differences(self, blocks, centres):
+        geometry = self._kind().geometry
+        return np.concatenate([geometry.difference(b, c) for b, c in zip(blocks, centres)], axis=1)
+
+    def _named(self, name):
+        count = sum(key.startswith("population") for key in self.arrays_)
+        return [self.arrays_[f"{name}{k}"] for k in range(count)]
+
+    def _population(self):
+        return self._named("population")
+
+    def _centre(self):
+        return self._named("person") if "person0" in self.arrays_ else self._population()
+
+    def _regress(self, vectors, codes, weights):
+        mean, scale = vectors.mean(axis=0), vectors.std(axis=0)
+        scale[scale <= 1e-9 * (1 + np.abs(mean))] = np.inf  # what never varies says nothing
+        standard = (vectors - mean) / scale
+        basis = _row_space(standard)
+        model = LogisticRegression(C=self.C, max_iter=300, tol=1e-3)
+        model.fit(standard @ basis, codes, sample_weight=weights)
+        coef, intercept = model.coef_ @ basis.T, model.intercept_
+        if len(coef) == 1:  # two classes: one row stands for both
+            coef, intercept = np.vstack([-coef, coef]) / 2, np.r_[-intercept, intercept] / 2
+        self.arrays_["coef"] = coef / scale
+        self.arrays_["intercept"] = intercept - self.arrays_["coef"] @ mean
+
+    def predict_proba(self, X):
+        """Return the probability of every class.
+
+        Parameters
+        ----------
+        X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
+            Trials of one person.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_trials, n_classes)
+            Rows sum to one.
+        """
+        blocks = self._kind().blocks(self._read(X).astype(float), self.arrays_)
+        if self._stream is None:
+            vectors = self._differences(blocks, self._centre())
+        else:
+            vectors = np.concatenate(
+                [self._next([block[k : k + 1] for block in blocks]) for k in range(len(blocks[0]))]
+            )
+        scores = vectors @ self.arrays_["coef"].T + self.arrays_["intercept"]
+        scores -= scores.max(axis=1, keepdims=True)
+        odds = np.exp(scores)
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def predict(self, X):
+        """Return the class of every trial.
+
+        Parameters
+        ----------
+        X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
+            Trials of one person.
+
+        Returns
+        -------
+        y : ndarray of shape (n_trials,)
+            Labels as given to ``fit``.
+        """
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def _read(self, X):
+        check_is_fitted(self, "arrays_")
+        signals, _ = read_signals(X)
+        if signals.shape[1:] != tuple(self.shape_):
+            raise ValueError(
+                f"X has {signals.shape[1:]} channels and samples per trial, fit had {tuple(self.shape_)}."
+            )
+        return signals
+
+    def adapt(self, X, y=None):
+        """Return a decoder for the person whose trials these are; this one stays as it is.
+
+        Parameters
+        ----------
+        X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
+            Trials of one person.
+        y : object
+            Their classes are not used: only the person's centre is learnt. A warning says so.
+
+        Returns
+        -------
+        person : TangentSpaceClassifier
+            Sees trials from the person's centre, drawn towards the population's as if that were known from
+            `prior` trials.
+        """
+        if y is not None:
+            warnings.warn(
+                "TangentSpaceClassifier.adapt does not use y, only where the trials lie.", stacklevel=2
+            )
+        signals = self._read(X)
+        person = self._copy()
+        if self.recentre:
+            share = len(signals) / (len(signals) + self.prior)
+            geometry = self._kind().geometry
+            for k, (population, own) in enumerate(zip(self._population(), self._person(signals)[1])):
+                person.arrays_[f"person{k}"] = geometry.between(population, own, share)
+        person.n_target_ = len(signals)
+        return person
+
+    def stream(self):
+        """Return a decoder that learns the person's centre trial by trial.
+
+        Returns
+        -------
+        person : TangentSpaceClassifier
+            Trial n is decoded from the centre of trials 1 .. n, drawn towards the population's. It remembers
+            the trials of earlier calls.
+        """
+        check_is_fitted(self, "arrays_")
+        person = self._copy()
+        person._stream = {"centres": self._centre(), "weight": self.prior + getattr(self, "n_target_", 0)}
+        return person
+
+    def _next(self, trial):
+        """Move the centre by one trial and see the trial from there."""
+        geometry, stream = self._kind().geometry, self._stream
+        if self.recentre:
+            stream["weight"] += 1
+            pairs = zip(stream["centres"], trial)
+            stream["centres"] = [geometry.between(c, block[0], 1 / stream["weight"]) for c, block in pairs]
+        return self._differences(trial, stream["centres"])
+
+    def _copy(self):
+        person = copy.copy(self)
+        person.arrays_, person._stream = dict(self.arrays_), None
+        return person
+
+    def save(self, path):
+        """Write everything that was learnt to one safetensors file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write.
+        """
+        check_is_fitted(self, "arrays_")
+        header = {"params": self.get_params(), "classes": self.classes_.tolist(), "shape": list(self.shape_)}
+        header["n_target"] = getattr(self, "n_target_", 0)
+        arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays_.items()}
+        save_file(arrays, path, metadata={"format": _FORMAT, "header": json.dumps(header)})
+
+    @classmethod
+    def load(cls, path):
+        """Read a decoder that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to read.
+
+        Returns
+        -------
+        clf : TangentSpaceClassifier
+            Fitted.
+        """
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"{path} is not a file.")
+        try:
+            with safe_open(path, framework="numpy") as file:
+                metadata = file.metadata() or {}
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            header = json.loads(metadata["header"])
+            clf = cls(**header["params"])
+            clf.classes_, clf.shape_ = np.asarray(header["classes"]), tuple(header["shape"])
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is not a file that TangentSpaceClassifier.save wrote, or it is damaged: {error}."
+            ) from None
+        clf.arrays_, clf.n_target_, clf._stream = arrays, header["n_target"], None
+        return clf

@@ -1,0 +1,354 @@
+"""Features of trials and their centres: what is subtracted so that people become comparable.
+
+Two kinds of features share one interface. Covariance matrices have the Riemannian mean for a centre, geodesics
+between centres, and tangent vectors for differences; vectors have their mean, straight lines and plain differences.
+The same kind of mean is used on both sides, for the people of the training and for the new one.
+"""
+
+import warnings
+
+import numpy as np
+from pyriemann.geometry.base import invsqrtm, logm
+from pyriemann.geometry.geodesic import geodesic_riemann
+from pyriemann.geometry.mean import mean_riemann
+from pyriemann.geometry.tangentspace import upper
+from pyriemann.spatialfilters import Xdawn
+from scipy.signal import butter, sosfiltfilt
+
+__all__ = ["FEATURES", "Matrices", "Vectors", "shrunk_covariances"]
+
+_RIDGE = 1e-7  # of a matrix's own mean variance, so that silent channels can be inverted
+_TINY = 1e-30
+_MOST_FILTERS = 12
+_STEPS = 3  # towards a Riemannian mean; the third changes hundredths
+
+
+class Matrices:
+    """Symmetric positive definite matrices, with Riemannian means."""
+
+    def mean(self, features):
+        """Return the centre of some trials.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_trials, d, d)
+            Matrices.
+
+        Returns
+        -------
+        centre : ndarray of shape (d, d)
+            Their Riemannian mean, approximated by a few steps from the arithmetic one. Every step commutes with
+            a mixing of channels, so the approximation loses nothing of what recentring is for.
+        """
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Convergence not reached")
+            return mean_riemann(features, maxiter=_STEPS, init=features.mean(axis=0))
+
+    def between(self, first, second, share):
+        """Return a point on the way from one centre to another.
+
+        Parameters
+        ----------
+        first, second : ndarray of shape (d, d)
+            Centres.
+        share : float
+            0 returns the first, 1 the second.
+
+        Returns
+        -------
+        centre : ndarray of shape (d, d)
+            On the geodesic.
+        """
+        return geodesic_riemann(first, second, share)
+
+    def difference(self, features, centre):
+        """Return trials as seen from a centre.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_trials, d, d)
+            Matrices.
+        centre : ndarray of shape (d, d)
+            Centre.
+
+        Returns
+        -------
+        vectors : ndarray of shape (n_trials, d * (d + 1) / 2)
+            Tangent vectors.
+        """
+        white = invsqrtm(centre)
+        return upper(logm(_symmetric(white @ features @ white)))
+
+
+class Vectors:
+    """Vectors, with plain means."""
+
+    def mean(self, features):
+        """Return the centre of some trials.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_trials, d)
+            Vectors.
+
+        Returns
+        -------
+        centre : ndarray of shape (d,)
+            Their mean.
+        """
+        return features.mean(axis=0)
+
+    def between(self, first, second, share):
+        """Return a point on the way from one centre to another.
+
+        Parameters
+        ----------
+        first, second : ndarray of shape (d,)
+            Centres.
+        share : float
+            0 returns the first, 1 the second.
+
+        Returns
+        -------
+        centre : ndarray of shape (d,)
+            On the line.
+        """
+        return (1 - share) * first + share * second
+
+    def difference(self, features, centre):
+        """Return trials as seen from a centre.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_trials, d)
+            Vectors.
+        centre : ndarray of shape (d,)
+            Centre.
+
+        Returns
+        -------
+        vectors : ndarray of shape (n_trials, d)
+            Differences.
+        """
+        return features - centre
+
+
+def _symmetric(matrices):
+    return (matrices + np.swapaxes(matrices, -1, -2)) / 2
+
+
+def shrunk_covariances(X):
+    """Return the covariance of every trial, shrunk by the oracle approximation (OAS).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_trials, n_chans, n_times)
+        Signals.
+
+    Returns
+    -------
+    covariances : ndarray of shape (n_trials, n_chans, n_chans)
+        As scikit-learn's ``OAS`` gives for each trial, but all at once, with a ridge for silent channels.
+
+    References
+    ----------
+    Chen et al. (2010), Shrinkage algorithms for MMSE covariance estimation.
+    """
+    X = X - X.mean(axis=-1, keepdims=True)
+    n_chans, n_times = X.shape[1:]
+    found = X @ np.swapaxes(X, -1, -2) / n_times
+    size = np.trace(found, axis1=1, axis2=2) / n_chans
+    square = (found**2).mean(axis=(1, 2))
+    excess = (n_times + 1) * (square - size**2 / n_chans)
+    share = np.where(excess > _TINY, np.minimum((square + size**2) / np.maximum(excess, _TINY), 1), 1)
+    ridge = share * size + _RIDGE * size + _TINY
+    return (1 - share)[:, None, None] * found + ridge[:, None, None] * np.eye(n_chans)
+
+
+class CovarianceFeatures:
+    """Covariance matrices, in the whole band or in several.
+
+    Parameters
+    ----------
+    bands : list of (float, float) or None
+        Limits of pass-bands as fractions of the sampling rate, below 0.5; None does not filter.
+    **unused
+        Options of other features.
+    """
+
+    geometry, supervised = Matrices(), False
+
+    def __init__(self, bands=None, **unused):
+        self.bands = bands
+
+    def blocks(self, X, arrays):
+        """Return one array of features per band.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_trials, n_chans, n_times)
+            Signals.
+        arrays : dict
+            Unused.
+
+        Returns
+        -------
+        blocks : list of ndarray of shape (n_trials, n_chans, n_chans)
+            Covariance matrices.
+        """
+        if self.bands is None:
+            return [shrunk_covariances(X)]
+        return [shrunk_covariances(_band_pass(X, low, high)) for low, high in self.bands]
+
+
+class PowerFeatures:
+    """Logarithms of the power of every channel in consecutive windows, as is usual for muscles.
+
+    Parameters
+    ----------
+    windows : int
+        Windows a trial is cut into.
+    **unused
+        Options of other features.
+    """
+
+    geometry, supervised = Vectors(), False
+
+    def __init__(self, windows=8, **unused):
+        self.windows = windows
+
+    def blocks(self, X, arrays):
+        """Return the features as one array.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_trials, n_chans, n_times)
+            Signals.
+        arrays : dict
+            Unused.
+
+        Returns
+        -------
+        blocks : list of one ndarray of shape (n_trials, n_chans * n_windows)
+            Logarithms of powers.
+        """
+        power = np.stack([part.var(axis=-1) for part in _cut(X, self.windows, 2)], axis=-1)
+        # relative to the trial, so that silence is quiet by a finite amount in any unit
+        floor = 1e-4 * power.mean(axis=(1, 2), keepdims=True) + _TINY
+        return [np.log(power + floor).reshape(len(X), -1)]
+
+
+class XdawnFeatures:
+    """Evoked signals: trials through xDAWN's spatial filters, beside the classes' mean responses.
+
+    Parameters
+    ----------
+    n_filters : int
+        Filters per class, at most one per channel and twelve in all.
+    **unused
+        Options of other features.
+    """
+
+    geometry, supervised = Matrices(), True
+
+    def __init__(self, n_filters=4, **unused):
+        self.n_filters = n_filters
+
+    def learn(self, X, codes):
+        """Learn the filters from labelled trials.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_trials, n_chans, n_times)
+            Signals.
+        codes : ndarray of shape (n_trials,)
+            Classes.
+
+        Returns
+        -------
+        arrays : dict of str to ndarray
+            ``filters`` (n_classes * n_filters, n_chans) and ``responses`` (n_classes * n_filters, n_times).
+        """
+        # With many classes fewer filters each: the cost of matrices grows with the cube of their size.
+        n_filters = min(self.n_filters, X.shape[1], max(1, _MOST_FILTERS // len(np.unique(codes))))
+        found = Xdawn(n_filters, estimator="oas" if X.shape[1] > 1 else "scm").fit(X, codes)
+        scale = (
+            np.abs(found.filters_ @ X.mean(axis=0)).max() + _TINY
+        )  # of the unit of the signals nothing is left
+        return {"filters": found.filters_ / scale, "responses": found.evokeds_ / scale}
+
+    def blocks(self, X, arrays):
+        """Return the features as one array.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_trials, n_chans, n_times)
+            Signals.
+        arrays : dict
+            From :meth:`learn`.
+
+        Returns
+        -------
+        blocks : list of one ndarray of shape (n_trials, d, d)
+            Covariances of filtered trials and responses.
+        """
+        filtered = arrays["filters"] @ X
+        responses = np.broadcast_to(arrays["responses"], (len(X), *arrays["responses"].shape))
+        return [shrunk_covariances(np.concatenate([responses, filtered], axis=1))]
+
+
+class WaveformFeatures(XdawnFeatures):
+    """Evoked signals as they run: trials through xDAWN's filters, averaged in consecutive windows.
+
+    Parameters
+    ----------
+    n_filters : int
+        Filters per class, at most one per channel and twelve in all.
+    windows : int
+        Windows a trial is cut into.
+    **unused
+        Options of other features.
+    """
+
+    geometry, supervised = Vectors(), True
+
+    def __init__(self, n_filters=4, windows=16, **unused):
+        self.n_filters = n_filters
+        self.windows = windows
+
+    def blocks(self, X, arrays):
+        """Return the features as one array.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_trials, n_chans, n_times)
+            Signals.
+        arrays : dict
+            From :meth:`learn`.
+
+        Returns
+        -------
+        blocks : list of one ndarray of shape (n_trials, d)
+            Means of windows.
+        """
+        filtered = arrays["filters"] @ X
+        return [np.concatenate([part.mean(axis=-1) for part in _cut(filtered, self.windows, 1)], axis=1)]
+
+
+def _cut(X, windows, shortest):
+    """Cut trials into consecutive windows of at least so many samples."""
+    return np.array_split(X, max(1, min(windows, X.shape[-1] // shortest)), axis=-1)
+
+
+def _band_pass(X, low, high):
+    sections = butter(4, [2 * low, 2 * high], "bandpass", output="sos")
+    return sosfiltfilt(sections, X, axis=-1, padlen=min(3 * 2 * len(sections), X.shape[-1] - 1))
+
+
+#: Name -> class of features.
+FEATURES = {
+    "covariance": CovarianceFeatures,
+    "power": PowerFeatures,
+    "waveform": WaveformFeatures,
+    "xdawn": XdawnFeatures,
+}
