@@ -7,7 +7,7 @@ from numbers import Real
 import torch
 from braindecode import EEGClassifier
 from braindecode.augmentation import AugmentedDataLoader
-from skorch import NeuralNetClassifier
+from skorch import NeuralNet, NeuralNetClassifier
 
 from braindecode_censor._check import check_choice, check_positive, check_size
 from braindecode_censor.penalties.modes import MODES
@@ -45,12 +45,20 @@ _OTHER_NAMES = {
     "method": "penalty",
     "mode": "censoring",
     "score": "score_estimator",
-    "standardize": "normalize",
+    "standardize": "normalize, where 'trial-channel' is what True was and 'none' what False was",
     "subjects": "fit(X, y, subjects=...)",
 }
-_REASONS = {"standardize": ": normalize='trial-channel' is what True was, normalize='none' what False was"}
 # What skorch lets a user set part by part, such as ``module__F1``.
-_PARTS = ("module", "criterion", "optimizer", "iterator_train", "iterator_valid", "callbacks", "dataset")
+_PARTS = (
+    "module",
+    "criterion",
+    "optimizer",
+    "iterator_train",
+    "iterator_valid",
+    "callbacks",
+    "dataset",
+    "compile",
+)
 
 
 def check_names(given, own):
@@ -58,25 +66,24 @@ def check_names(given, own):
 
     Parameters
     ----------
-    given : iterable of str
-        Names of arguments that the constructor does not list itself.
+    given : dict
+        Arguments, by name, that the constructor does not list itself.
     own : iterable of str
         Names that it lists.
     """
-    hosts = {name for kind in (EEGClassifier, NeuralNetClassifier, *NeuralNetClassifier.__bases__)
-             for name in inspect.signature(kind.__init__).parameters}  # fmt: skip
-    known = {*own, *hosts} - {"self", "args", "kwargs"}
-    for name in given:
-        if name in known or (name.split("__")[0] in _PARTS and "__" in name):
+    hosts = (EEGClassifier, NeuralNetClassifier, NeuralNet)
+    theirs = [name for host in hosts for name in inspect.signature(host.__init__).parameters]
+    known = {*own, *theirs} - {"self", "args", "kwargs"}
+    for name, value in given.items():
+        part, dots, _ = name.partition("__")
+        if name in known or (dots and part in _PARTS):
             continue
+        owner = f"CensoredEEGClassifier does not know {name}={value!r}"
         if name in _OTHER_NAMES:
-            raise TypeError(
-                f"CensoredEEGClassifier has no argument {name!r}; use {_OTHER_NAMES[name]}{_REASONS.get(name, '')}."
-            )
+            raise ValueError(f"{owner}: the word is {_OTHER_NAMES[name]}.")
         near = get_close_matches(name, [*known, *_OTHER_NAMES], n=1)
-        near = [_OTHER_NAMES.get(found, found) for found in near]
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise TypeError(f"CensoredEEGClassifier has no argument {name!r}.{hint}")
+        hint = f" Did you mean {_OTHER_NAMES.get(near[0], near[0])}?" if near else ""
+        raise ValueError(f"{owner}.{hint}")
 
 
 def check_arguments(clf):

@@ -94,22 +94,26 @@ def layers_that_would_do(module, x):
     names : list of str
         Those that are called last come first.
     """
-    called, hooks, training = {}, [], module.training
-    for name, layer in module.named_modules():
-        if name:
-            hooks.append(
-                layer.register_forward_pre_hook(
-                    lambda _, inputs, name=name: called.update({name: is_code(inputs, len(x))})
-                )
-            )
+    widths, training = {}, module.training  # of the codes, in the order of the calls
+
+    def note(name, inputs):
+        if is_code(inputs, len(x)):
+            widths[name] = inputs[0][0].numel()
+
+    hooks = [
+        layer.register_forward_pre_hook(lambda _, inputs, name=name: note(name, inputs))
+        for name, layer in module.named_modules()
+        if name
+    ]
     try:
         with torch.no_grad():
-            module.eval()(x)
+            output = module.eval()(x)
     finally:
         module.train(training)
         for hook in hooks:
             hook.remove()
-    return [name for name, fits in called.items() if fits][::-1][:_N_NAMED]
+    # What is as wide as the output is the classes' scores already.
+    return [name for name, width in widths.items() if width != output[0].numel()][::-1][:_N_NAMED]
 
 
 def no_code_error(module, name, x):

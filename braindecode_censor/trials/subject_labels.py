@@ -173,6 +173,11 @@ class _TappedLoader:
 
     def __iter__(self):
         for *batch, codes in self.loader:
+            if len(batch) < 2:  # signals and classes, and nothing else
+                raise ValueError(
+                    "The training loader drops whose trial each one is. Braindecode's AugmentedDataLoader does so when "
+                    "it appends copies: use iterator_train__n_augmentation=0, which augments in place."
+                )
             self.deliver(codes)
             yield tuple(batch)
 

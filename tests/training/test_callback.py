@@ -1,20 +1,33 @@
 """Does Censor work on an unmodified EEGClassifier, whatever the data, and say why when it cannot?"""
 
+from functools import partial
+
 import mne
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from braindecode import EEGClassifier
+from braindecode.augmentation import (
+    AugmentedDataLoader,
+    Compose,
+    GaussianNoise,
+    Mixup,
+    SegmentationReconstruction,
+    SignFlip,
+)
 from braindecode.datasets import create_from_X_y
 from moabb.analysis.results import get_digest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from skorch.callbacks import Callback
+from torch import nn
 
 from braindecode_censor import Censor, make_penalty
+from braindecode_censor.training.layers import code_of
 
 SMALL = {"max_epochs": 2, "batch_size": 32, "verbose": 0, "module__final_layer_with_constraint": True}
+SMALL_OWN = {name: value for name, value in SMALL.items() if not name.startswith("module__")}
 
 
 class CheckLabels(Callback):
@@ -104,16 +117,6 @@ def test_a_subset_with_labels_of_its_own_or_of_the_whole(marked):
         train_split=None,
         **options,
     )
-
-
-@pytest.mark.parametrize("module", ["ShallowFBCSPNet", "EEGConformer", "EEGNeX"])
-def test_other_models_with_a_final_layer(data, module):
-    x, y, subjects = data
-    x = np.tile(x, (1, 1, 3))
-    censor = Censor("mmd", weight=1.0, subjects=subjects[::2])
-    net = EEGClassifier(module, callbacks=[censor], max_epochs=1, batch_size=32, verbose=0)
-    net.fit(x[::2], y[::2])
-    assert np.isfinite(net.history[-1, "subject_penalty"])
 
 
 def test_another_layer_can_be_censored(data):
@@ -215,7 +218,8 @@ def test_parameters_can_be_set_through_the_net():
     net.set_params(callbacks__Censor__weight=7.0, callbacks__Censor__score="stein")
     net.initialize_callbacks()
     censor = dict(net.callbacks_)["Censor"]
-    assert (censor.weight, censor.score) == (7.0, "stein")
+    assert (censor.weight, censor.options) == (7.0, {"score": "stein"})
+    assert clone(censor).get_params() == censor.get_params()
 
 
 def test_an_error_leaves_the_net_as_it_was(data):
@@ -294,13 +298,111 @@ def test_training_goes_on_with_the_same_critic(data):
         ({"subjects": np.arange(160) % 2, "warmup": -1}, "warmup=-1 must be an integer of at least 0"),
         ({"subjects": np.arange(160) % 2, "critic_steps": 0}, "critic_steps=0 must be"),
         ({"subjects": np.arange(160) % 2, "mode": "both"}, "mode='both' is unknown"),
-        ({"subjects": np.arange(160) % 2, "penalty": "mdm"}, "Did you mean 'mmd'"),
+        ({"subjects": np.arange(160) % 2, "method": "mdm"}, "Did you mean 'mmd'"),
+        ({"subjects": np.arange(160) % 2, "mode": "Conditional"}, "Did you mean 'conditional'"),
+        (
+            {"subjects": np.arange(160) % 2, "lenghtscale": 1},
+            "Censor does not know lenghtscale=1.*Did you mean",
+        ),
     ],
 )
 def test_errors(data, options, message):
     x, y, _ = data
     with pytest.raises(ValueError, match=message):
         EEGClassifier("EEGNet", callbacks=[Censor(**options)], **SMALL).fit(x, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"penalty": "adv"}, "Censor does not know penalty='adv': the word is method='adv'"),
+        ({"censoring": "conditional"}, "the word is mode='conditional'"),
+        ({"score_estimator": "nu"}, "the word is score='nu'"),
+    ],
+)
+def test_words_that_are_the_estimators(options, message):
+    with pytest.raises(ValueError, match=message):
+        Censor(**options)
+    with pytest.raises(ValueError, match=message):
+        Censor().set_params(**options)
+
+
+def _augmented(data, transforms, **options):
+    x, y, subjects = data
+    censor = Censor("mmd", "conditional", weight=1.0, subjects=subjects)
+    options = {"iterator_train__transforms": transforms, **SMALL, **options}
+    net = EEGClassifier("EEGNet", callbacks=[censor], iterator_train=AugmentedDataLoader, **options)
+    return net.fit(x, y)
+
+
+def test_augmented_trials_keep_their_subjects(marked):
+    """The mark of the subject is in the first sample; the noise is too weak to change it."""
+    censor = Censor("mmd", "conditional", subjects=marked[2])
+    transforms = [GaussianNoise(0.5, std=1e-3), GaussianNoise(1.0, std=1e-3)]
+    net, check = _fit(
+        marked[:2], censor, iterator_train=AugmentedDataLoader, iterator_train__transforms=transforms
+    )
+    assert set(check.seen_) == set(marked[2])
+    assert np.isfinite(net.history[:, "subject_penalty"]).all()
+
+
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        Mixup(alpha=0.4),
+        [SignFlip(0.5), SegmentationReconstruction(1.0)],
+        Compose([SignFlip(0.5), Mixup(alpha=0.4)]),
+    ],
+)
+def test_transforms_that_mix_people_are_refused(data, transforms):
+    with pytest.raises(ValueError, match=r"mixed from several people's has no subject.*Leave Mixup"):
+        _augmented(data, transforms)
+
+
+def test_mixed_targets_of_any_loader_are_refused(data):
+    """The loader's transforms are hidden here, the targets are not."""
+    x, y, subjects = data
+    censor = Censor("mmd", subjects=subjects)
+    loader = partial(AugmentedDataLoader, transforms=Mixup(alpha=0.4))
+    with pytest.raises(ValueError, match=r"classes are mixed targets.*Leave Mixup"):
+        EEGClassifier("EEGNet", callbacks=[censor], iterator_train=loader, **SMALL).fit(x, y)
+
+
+def test_a_loader_that_drops_the_subjects_is_refused(data):
+    with pytest.raises(ValueError, match="n_augmentation=0"):
+        _augmented(data, SignFlip(0.5), iterator_train__n_augmentation=1)
+
+
+class TwoHeads(nn.Module):
+    """Calls the layers of a list, never the list; and one layer with a row per channel."""
+
+    def __init__(self, n_chans, n_outputs, n_times):
+        super().__init__()
+        self.n_outputs = n_outputs
+        self.per_channel = nn.Linear(n_times, 6)
+        self.heads = nn.ModuleList([nn.Linear(6 * n_chans, n_outputs)])
+        self.scores = nn.Identity()
+
+    def forward(self, x):
+        h = self.per_channel(x.flatten(0, 1)).view(len(x), -1).relu()
+        return self.scores(self.heads[0](h))
+
+
+@pytest.mark.parametrize("layer", ["heads", "per_channel"])
+def test_a_layer_without_a_code_is_named_with_those_that_would_do(data, layer):
+    x, y, subjects = data
+    net = EEGClassifier(TwoHeads, callbacks=[Censor("mmd", layer=layer, subjects=subjects)], **SMALL_OWN)
+    with pytest.raises(
+        ValueError, match=rf"layer='{layer}' of TwoHeads.*Pass layer=.*\['heads.0'\]"
+    ) as error:
+        net.fit(x, y)
+    assert "per_channel" not in str(error.value).split("Pass layer=")[1]
+    assert not any(part._forward_pre_hooks for part in net.module_.modules())
+    with pytest.raises(ValueError, match=f"layer='{layer}' of TwoHeads"):
+        code_of(net.module_, layer, torch.as_tensor(x[:5]))
+    assert code_of(net.module_, "heads.0", torch.as_tensor(x[:5])).shape == (5, 24)
+    net.set_params(callbacks=[Censor("mmd", layer="heads.0", subjects=subjects)]).fit(x, y)
+    assert np.isfinite(net.history[-1, "subject_penalty"])
 
 
 def test_two_callbacks_must_not_write_to_the_same_columns(data):

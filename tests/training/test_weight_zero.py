@@ -9,7 +9,7 @@ from skorch.callbacks import EarlyStopping, LRScheduler
 from skorch.helper import predefined_split
 from torch.utils.data import TensorDataset
 
-from braindecode_censor import Censor, CensoredEEGClassifier
+from braindecode_censor import PAPER, Censor, CensoredEEGClassifier
 from braindecode_censor.trials.dataset import zscore
 
 MODULE = {"module__F1": 4, "module__D": 1, "module__final_layer_with_constraint": True}
@@ -57,9 +57,9 @@ def test_the_callback_with_a_weight_does_change_the_weights(data):
 def test_the_estimator_with_weight_zero_is_a_plain_classifier_with_the_same_protocol(data):
     """The protocol written out with nothing of ours: stock loader, loss, scheduler, early stopping."""
     x, y, subjects = data
-    ours = CensoredEEGClassifier(
-        penalty="adv", weight=0, sampling="shuffle", fast=False, max_epochs=6, batch_size=32, **MODULE
-    ).fit(x, y, subjects=subjects)
+    options = {**PAPER, "weight": 0, "max_epochs": 6, "batch_size": 32, **MODULE}
+    ours = CensoredEEGClassifier(penalty="adv", sampling="shuffle", fast=False, **options)
+    ours.fit(x, y, subjects=subjects)
     assert ours.valid_subject_ == 1
     x = torch.as_tensor(zscore(x), dtype=torch.float32)
     train, valid = subjects != 1, subjects == 1
@@ -94,7 +94,9 @@ def test_the_estimator_with_weight_zero_is_a_plain_classifier_with_the_same_prot
 def test_the_fast_network_trains_the_same_up_to_rounding(data, quick):
     x, y, subjects = data
     fits = [
-        CensoredEEGClassifier(penalty=None, fast=fast, **quick).fit(x, y, subjects=subjects)
+        CensoredEEGClassifier(penalty=None, fast=fast, valid_subject="rotate", **quick).fit(
+            x, y, subjects=subjects
+        )
         for fast in (True, False)
     ]
     losses = [fit.history[:, "valid_loss"] for fit in fits]
@@ -107,7 +109,9 @@ def test_one_seed_gives_one_result(data, quick, method, mode):
     x, y, subjects = data
 
     def fit(seed):
-        clf = CensoredEEGClassifier(penalty=method, censoring=mode, random_state=seed, **quick)
+        clf = CensoredEEGClassifier(
+            penalty=method, censoring=mode, random_state=seed, **{**quick, "max_epochs": 2}
+        )
         return clf.fit(x, y, subjects=subjects)
 
     state = torch.get_rng_state()
@@ -125,7 +129,7 @@ def test_one_seed_gives_one_result(data, quick, method, mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_the_fast_path_with_weight_zero_is_the_fast_path_without_a_penalty(data, quick, mode):
     """Also when the moments of the trials are taken once per fit, which starts at eight epochs."""
-    options = {**quick, "max_epochs": 8, "censoring": mode}
+    options = {**quick, "max_epochs": 8, "censoring": mode, "valid_subject": "rotate"}
     plain, *watched = (
         CensoredEEGClassifier(penalty=method, weight=0, **options).fit(*data)
         for method in (None, "adv", "mmd")
