@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import struct
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 
 
@@ -49,8 +51,18 @@ def unpack(path, folder, wanted=lambda name: True):
             check_members(archive, path)
             members = [m for m in archive.infolist() if not m.is_dir() and wanted(m.filename)]
             return [_unpack_one(archive, member, folder / member.filename) for member in members]
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"{path} is truncated or not a zip archive ({error}); download it again.") from error
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
+        raise ValueError(
+            f"{path} is truncated, damaged, protected by a password, or not a zip archive ({error}); download it "
+            "again."
+        ) from error
 
 
 def _unpack_one(archive, member, target):

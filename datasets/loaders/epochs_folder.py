@@ -11,6 +11,7 @@ import numpy as np
 from moabb.datasets.base import is_camel_kebab_case, session_run_pattern
 
 from braindecode_censor.datasets._base import Recording
+from braindecode_censor.datasets._plausible import check_subject_number, check_trial_counts
 from braindecode_censor.datasets._raw import make_info, raw_from_epochs
 from braindecode_censor.datasets.interchange import read_subject, subject_number
 
@@ -58,6 +59,7 @@ class EpochsFolder(Recording):
         self.channels = _common_channels(heads, self.modality, channels)
         self.class_names = _agree_on_labels(heads)
         _agree_on_timing(heads)
+        check_trial_counts({subject: len(head.y) for subject, head in heads.items()})
         _refuse_copies(self.files)
         self._start(first, heads, paradigm, self._make_code(channels, where), selection)
         if code is not None:
@@ -145,6 +147,7 @@ def find_subjects(folder):
             raise ValueError(
                 f"{path} is not called subject_XX.npz or subject_XX-epo.fif; rename it or move it away."
             )
+        check_subject_number(subject, path)
         if subject in files:
             raise ValueError(
                 f"subject {subject} is there twice: {files[subject]} and {path}; keep one of them."

@@ -19,13 +19,16 @@ key              what                                       default
 ``run``          run of each trial                          one run
 ===============  =========================================  ===================================================
 
-Further keys are kept and can be used to select subjects. A ``unit`` that is no voltage (counts of an
-uncalibrated amplifier) is loaded as if it were microvolts: z-score such data.
+Further keys that are single values are kept and can be used to select subjects; others are not read. A ``unit`` that
+is no voltage (counts of an uncalibrated amplifier) is loaded as if it were microvolts: normalise such data.
+
+Refused, with the file's name: rates outside 0.1 .. 100,000 Hz, windows more than 600 s from their event, class names
+that are empty or longer than 100 characters, trials in which all channels are constant. Warned of: single channels
+that are constant, class names that differ in case or spaces only, subjects with one trial.
 """
 
 import re
 import zipfile
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,9 +36,17 @@ import mne
 import numpy as np
 
 from braindecode_censor.datasets._check import check_samples, check_unique
+from braindecode_censor.datasets._npz import read_npz
+from braindecode_censor.datasets._plausible import (
+    check_class_names,
+    check_number,
+    check_timing,
+    check_variation,
+)
 from braindecode_censor.datasets._raw import check_label_names
 
 REQUIRED = ("X", "y", "label_names", "sfreq", "ch_names", "ch_types")
+OPTIONAL = ("scale", "unit", "tmin", "session", "run")
 _UNITS = {"v": 1.0, "mv": 1e-3, "uv": 1e-6, "µv": 1e-6, "μv": 1e-6}
 _CHANNEL_TYPES = ("eeg", "eog", "emg", "ecog", "seeg", "ecg", "misc")
 
@@ -135,40 +146,17 @@ def _read_npz(path, data):
         raise ValueError(
             f"{path} cannot be read (no archive): truncated, or not an .npz file. Copy it again."
         )
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            missing = [key for key in REQUIRED if key not in archive.files]
-            if missing:
-                raise ValueError(
-                    f"{path} has no variable {', '.join(missing)}; expected {', '.join(REQUIRED)}; "
-                    f"found {', '.join(archive.files)}."
-                )
-            values = {key: archive[key] for key in archive.files if key != "X"}
-            X = archive["X"] if data else None
-            shape = X.shape if data else _shape_in_archive(archive)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError) as error:
+    shape, X, values = read_npz(path, "X", (*REQUIRED, *OPTIONAL), data)
+    found = ["X", *values] if shape is not None else list(values)
+    missing = [key for key in REQUIRED if key not in found]
+    if missing:
         raise ValueError(
-            f"{path} cannot be read ({error}): truncated, or not an .npz file. Copy it again."
-        ) from error
-    except ValueError as error:
-        if "pickle" in str(error):
-            raise ValueError(
-                f"{path} holds Python objects; expected plain numbers and strings only."
-            ) from error
-        raise
+            f"{path} has no variable {', '.join(missing)}; expected {', '.join(REQUIRED)}; "
+            f"found {', '.join(found)}."
+        )
     if len(shape) != 3:
         raise ValueError(f"{path}: X has shape {shape}; expected (trials, channels, samples).")
     return _from_values(path, X, shape, values)
-
-
-def _shape_in_archive(archive):
-    """Return the shape of X from its header, without reading the samples."""
-    with archive.zip.open("X.npy") as stream:
-        version = np.lib.format.read_magic(stream)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        return read(stream)[0]
 
 
 def _from_values(path, X, shape, values):
@@ -185,8 +173,8 @@ def _from_values(path, X, shape, values):
     record = SubjectFile(
         path=path,
         y=np.atleast_1d(values.pop("y")),
-        sfreq=float(values.pop("sfreq")),
-        tmin=float(values.pop("tmin", 0.0)),
+        sfreq=check_number(values.pop("sfreq"), "sfreq", path),
+        tmin=check_number(values.pop("tmin", 0.0), "tmin", path),
         n_times=shape[2],
         extra={key: value.item() for key, value in values.items() if value.ndim == 0} | {"unit": unit},
         **names,
@@ -247,6 +235,7 @@ def _check_record(record):
     """Raise a ValueError that names the file, the variable and what was expected."""
     path, n_trials = record.path, len(record.y)
     check_label_names(record.label_names, path)
+    check_class_names(record.label_names, path)
     check_unique(record.ch_names, path, "ch_names")
     if len(record.ch_types) != len(record.ch_names):
         raise ValueError(
@@ -273,8 +262,9 @@ def _check_record(record):
             "label_names; "
             f"expected 0 to {n_classes - 1}."
         )
-    if not record.sfreq > 0:
-        raise ValueError(f"{path}: sfreq={record.sfreq} Hz; expected a positive sampling rate.")
+    check_timing(record.sfreq, record.tmin, path)
+    if record.X is not None:
+        check_variation(record.X, record.ch_names, path)
     for key in ("session", "run"):
         if len(getattr(record, key)) != n_trials:
             raise ValueError(

@@ -1,0 +1,213 @@
+"""Does every damaged, hostile or senseless file get a sentence of ours, in bounded memory?"""
+
+import io
+import tracemalloc
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+
+from braindecode_censor.datasets import EpochsFolder, read_subject, save_subject
+from braindecode_censor.datasets._archive import unpack
+
+
+def record(**changes):
+    """Return the arguments of save_subject."""
+    X = np.random.default_rng(0).normal(size=(6, 2, 20))
+    values = {"X": X, "y": [0, 1] * 3, "label_names": ["left", "right"], "sfreq": 50.0}
+    return {**values, "ch_names": ["Fz", "Cz"], "ch_types": ["eeg", "eeg"], "tmin": 0.1, **changes}
+
+
+@pytest.fixture
+def path(tmp_path):
+    save_subject(tmp_path / "subject_01.npz", **record(group="control"))
+    return tmp_path / "subject_01.npz"
+
+
+def rewrite(path, change):
+    """Write the archive again, its members changed by a function of name and content."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in change(members).items():
+            archive.writestr(name, content)
+
+
+def as_npy(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+# ---- archives
+
+
+def test_any_flipped_byte_is_noticed_or_harmless(path):
+    whole = read_subject(path)
+    content = path.read_bytes()
+    noticed = 0
+    for position in range(0, len(content), 5):
+        damaged = bytearray(content)
+        damaged[position] ^= 0x55
+        path.write_bytes(damaged)
+        try:
+            found = read_subject(path)
+        except ValueError as error:
+            noticed += 1
+            assert "subject_01.npz" in str(error)
+        else:
+            np.testing.assert_array_equal(found.X, whole.X)
+            assert (found.sfreq, found.tmin, found.label_names) == (50.0, 0.1, ["left", "right"])
+    assert noticed > 0.8 * len(range(0, len(content), 5))
+
+
+def test_a_password_is_named(path):
+    content = bytearray(path.read_bytes())
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # the flag "encrypted" of every member
+        place = content.find(mark)
+        while place >= 0:
+            content[place + offset] |= 1
+            place = content.find(mark, place + 4)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"subject_01\.npz cannot be read .*password"):
+        read_subject(path)
+    with pytest.raises(ValueError, match=r"subject_01\.npz is truncated, damaged, protected by a password"):
+        unpack(path, path.parent / "out")
+
+
+@pytest.mark.parametrize("name", ["../evil.npy", "/etc/evil.npy", "a/../../evil.npy"])
+def test_a_member_that_leaves_its_folder_is_refused(path, name):
+    rewrite(path, lambda members: {**members, name: as_npy(np.zeros(3))})
+    with pytest.raises(ValueError, match="would be written outside its folder; refused"):
+        read_subject(path)
+
+
+def test_members_that_are_no_arrays(path):
+    rewrite(path, lambda members: {**members, "y.npy": b"nonsense" * 20})
+    with pytest.raises(ValueError, match=r"subject_01\.npz cannot be read \(y\.npy is no array"):
+        read_subject(path)
+
+
+def test_a_file_that_is_no_npz(path):
+    rewrite(path, lambda members: {**members, "notes.txt": b"hello"})
+    with pytest.raises(ValueError, match=r"subject_01\.npz cannot be read \('notes\.txt' is no array"):
+        read_subject(path)
+
+
+def test_an_array_shorter_than_its_header_says(path):
+    rewrite(path, lambda members: {**members, "y.npy": members["y.npy"][:-8]})
+    with pytest.raises(ValueError, match=r"y\.npy should hold 48 bytes"):
+        read_subject(path)
+
+
+def test_python_objects_anywhere_are_refused(path):
+    rewrite(path, lambda members: {**members, "notes.npy": as_npy(np.array([{}], dtype=object))})
+    with pytest.raises(ValueError, match=r"subject_01\.npz: notes holds Python objects"):
+        read_subject(path)
+
+
+def test_a_bomb_in_another_key_is_not_unpacked(path):
+    """Zeros shrink a thousand times; these are few enough to be written quickly, and far too many to be read."""
+    rewrite(path, lambda members: {**members, "bomb.npy": as_npy(np.zeros(2**23))})
+    assert path.stat().st_size < 2**18
+    tracemalloc.start()
+    try:
+        found = read_subject(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**22
+    assert found.extra["group"] == "control"
+    assert "bomb" not in found.extra
+
+
+def test_a_bomb_in_a_known_key_is_refused(path):
+    rewrite(path, lambda members: {**members, "y.npy": as_npy(np.zeros(2**24, dtype=np.int64))})
+    with pytest.raises(
+        ValueError, match=r"y has shape \(16777216,\) and 134217728 bytes; expected one short"
+    ):
+        read_subject(path)
+
+
+# ---- numbers
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sfreq": [50.0, 60.0]}, r"sfreq has shape \(2,\) and type float64; expected one number"),
+        ({"sfreq": "fast"}, r"sfreq has shape \(\) and type <U4; expected one number"),
+        ({"sfreq": np.nan}, r"sfreq=nan Hz; expected a positive sampling rate, between 0\.1 and 100000 Hz"),
+        ({"sfreq": 1e12}, r"sfreq=1000000000000\.0 Hz; expected a positive sampling rate"),
+        ({"sfreq": np.inf}, r"sfreq=inf Hz"),
+        ({"sfreq": -50.0}, r"sfreq=-50\.0 Hz"),
+        ({"tmin": 1e9}, r"tmin=1000000000\.0 s; expected the time of the first sample after its event"),
+        ({"tmin": np.nan}, "tmin=nan s"),
+        ({"tmin": [0.0, 1.0]}, r"tmin has shape \(2,\)"),
+    ],
+)
+def test_numbers_that_no_recording_has(tmp_path, changes, message):
+    save_subject(tmp_path / "subject_01.npz", **record(**changes))
+    with pytest.raises(ValueError, match=message) as error:
+        EpochsFolder(tmp_path)
+    assert "subject_01.npz" in str(error.value)
+
+
+@pytest.mark.parametrize("number", [2**31, 2**63 - 1, 2**63, 10**30])
+def test_subject_numbers_that_moabb_cannot_hold(tmp_path, number):
+    save_subject(tmp_path / f"subject_{number}.npz", **record())
+    with pytest.raises(
+        ValueError, match=rf"subject number {number} is too large; number the subjects from 1 on"
+    ):
+        EpochsFolder(tmp_path)
+
+
+def test_the_largest_subject_number_works(tmp_path):
+    save_subject(tmp_path / f"subject_{2**31 - 1}.npz", **record())
+    assert list(EpochsFolder(tmp_path).get_data()) == [2**31 - 1]
+
+
+# ---- nonsense that could run
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 5000])
+def test_class_names_that_say_nothing_are_refused(tmp_path, name):
+    save_subject(tmp_path / "subject_01.npz", **record(label_names=["left", name]))
+    with pytest.raises(ValueError, match=rf"of {len(name)} characters; expected 1 to 100") as error:
+        EpochsFolder(tmp_path)
+    assert len(str(error.value)) < 400
+
+
+def test_class_names_that_differ_in_case_only_are_warned_of(tmp_path):
+    save_subject(tmp_path / "subject_01.npz", **record(label_names=["Left", "left "]))
+    with pytest.warns(UserWarning, match="the classes 'Left', 'left ' differ in case or spaces only"):
+        assert EpochsFolder(tmp_path).class_names == ["Left", "left "]
+
+
+def test_trials_in_which_nothing_varies_are_refused(tmp_path):
+    save_subject(tmp_path / "subject_01.npz", **record(X=np.full((6, 2, 20), 3.0)))
+    with pytest.raises(ValueError, match=r"subject_01\.npz: all channels are constant in all trials"):
+        EpochsFolder(tmp_path).get_data()
+
+
+def test_a_channel_in_which_nothing_varies_is_warned_of(tmp_path):
+    X = record()["X"]
+    X[:, 1] = np.arange(6)[:, None]  # another constant in every trial
+    save_subject(tmp_path / "subject_01.npz", **record(X=X))
+    with pytest.warns(UserWarning, match="the channels Cz are constant in all trials"):
+        EpochsFolder(tmp_path).get_data()
+
+
+def test_one_trial_per_person_is_warned_of(tmp_path):
+    for subject in (1, 2):
+        X = np.random.default_rng(subject).normal(size=(1, 2, 20))
+        save_subject(tmp_path / f"subject_{subject:02d}.npz", **record(X=X, y=[0]))
+    with pytest.warns(UserWarning, match="The subjects 1, 2 have one trial only: their scores are 0 or 1"):
+        EpochsFolder(tmp_path)
+
+
+def test_a_good_file_is_not_warned_of(path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        EpochsFolder(path.parent).get_data()
