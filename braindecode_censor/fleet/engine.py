@@ -47,8 +47,8 @@ def train_fleet(tasks, X, y, subjects, *, group_size=None, folder=None, every=60
     >>> from braindecode_censor import CensoredEEGClassifier
     >>> X, y = np.random.default_rng(0).normal(size=(64, 4, 64)), np.arange(64) % 2
     >>> subjects = np.arange(64) // 16
-    >>> folds = [(m, CensoredEEGClassifier(max_epochs=1), np.flatnonzero(subjects != m)) for m in range(4)]
-    >>> [member.clf.best_epoch_ for member in train_fleet(folds, X, y, subjects)]
+    >>> folds = [(m, CensoredEEGClassifier(max_steps=1), np.flatnonzero(subjects != m)) for m in range(4)]
+    >>> [member.clf.step_ for member in train_fleet(folds, X, y, subjects)]
     [1, 1, 1, 1]
     """
     signals, _ = read_signals(X)
