@@ -1,0 +1,227 @@
+"""The family of candidates: decoders by name, as a dictionary, or as anybody's estimator of trials."""
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import yaml
+from sklearn.base import BaseEstimator, clone
+
+from braindecode_censor._check import check_choice, check_positive
+from braindecode_censor.search.classical import TangentSpaceClassifier
+from braindecode_censor.training.arguments import PAPER
+from braindecode_censor.training.classifier import CensoredEEGClassifier
+
+__all__ = ["BASELINE", "CENSORED", "Candidate", "censored_candidates", "family_names", "find_candidates"]
+
+#: In a list of candidates this word stands for censoring on top of the best network of the list.
+CENSORED = "censored"
+_SFREQ = 128.0  # what arrays without a sampling rate are taken for; EEGNet's own sizes are made for it
+_KERNEL = 0.5  # seconds
+_EEGNET = {"F1": "module__F1", "D": "module__D", "drop": "module__drop_prob"}
+
+
+@cache
+def _family():
+    return yaml.safe_load(Path(__file__).with_name("family.yml").read_text())
+
+
+#: Name of the candidate that gains are measured against.
+BASELINE = _family()["baseline"]
+
+
+def family_names():
+    """Return the names of all candidates of the family.
+
+    Returns
+    -------
+    names : list of str
+        In the order in which they are tried.
+    """
+    return list(_family()["candidates"])
+
+
+@dataclass
+class Candidate:
+    """A way to make a decoder.
+
+    Parameters
+    ----------
+    name : str
+        Name in tables.
+    spec : dict
+        What it is made of, as JSON can hold it; empty for an estimator of the user's own.
+    estimator : object or None
+        The user's own estimator.
+    """
+
+    name: str
+    spec: dict = field(default_factory=dict)
+    estimator: object = None
+
+    @property
+    def kind(self):
+        """One of "network", "classical" and "own"."""
+        return next((kind for kind in ("network", "classical") if kind in self.spec), "own")
+
+    @property
+    def steps(self):
+        """Steps of a full training of a network; None for others."""
+        return self.make((1, 128)).max_steps if self.kind == "network" else None
+
+    def make(self, shape, sfreq=None, seed=0, device="cpu", steps=None):
+        """Return an estimator that is not fitted.
+
+        Parameters
+        ----------
+        shape : (int, int)
+            Channels and samples of a trial.
+        sfreq : float or None
+            Sampling rate; None takes 128.
+        seed : int
+            Seed of everything random.
+        device : str
+            Where networks are trained.
+        steps : int or None
+            Steps of a network's training; None takes all.
+
+        Returns
+        -------
+        estimator : object
+            With ``fit`` and ``predict_proba``.
+        """
+        if self.kind == "own":
+            estimator = clone(self.estimator)
+            seeds = [name for name in estimator.get_params() if name.split("__")[-1] == "random_state"]
+            return estimator.set_params(**dict.fromkeys(seeds, seed))
+        if self.kind == "classical":
+            options = {name: value for name, value in self.spec.items() if name != "classical"}
+            return TangentSpaceClassifier(self.spec["classical"], **options)
+        options = _network_options(self.spec, *shape, sfreq or _SFREQ)
+        if steps is not None:
+            options["max_steps"] = steps
+        return CensoredEEGClassifier(**options, random_state=seed, device=device)
+
+
+def _network_options(spec, n_chans, n_times, sfreq):
+    options = dict(spec)
+    module, kernel = options.pop("network"), options.pop("kernel", None)
+    protocol = PAPER if options.pop("protocol", None) == "paper" else {}
+    sizes = {_EEGNET[name]: options.pop(name) for name in _EEGNET if name in options}
+    if module == "EEGNet":
+        sizes["module__kernel_length"] = max(2, min(round((kernel or _KERNEL) * sfreq), n_times))
+        if n_times < 32:  # the usual pooling, 4 times 8, would leave nothing
+            sizes |= {"module__pool1_kernel_size": 2, "module__pool2_kernel_size": max(1, n_times // 4)}
+    elif module == "ShallowFBCSPNet":  # its sizes are made for 250 Hz; these are the same times
+        filters = max(2, min(round((kernel or 0.1) * sfreq), n_times // 3))
+        pool = max(2, min(round(0.3 * sfreq), n_times - filters))
+        sizes |= {"module__filter_time_length": filters, "module__pool_time_length": pool}
+        sizes["module__pool_time_stride"] = max(1, pool // 5)
+        sizes["module__split_first_layer"] = n_chans > 1  # Braindecode's split layer cannot take one channel
+    return {"module": module, **protocol, "penalty": None, **sizes, **options}
+
+
+def find_candidates(candidates=None):
+    """Return candidates by name, as dictionaries, or as estimators.
+
+    Parameters
+    ----------
+    candidates : list or None
+        Each item is a name of the family, such as "person"; the same with censoring on top, such as
+        "person+mmd-conditional" or "person+mmd-conditional-0.1"; the word "censored", which stands for all methods
+        and modes on top of the best network; a dictionary like those of the family, with a ``name``; an estimator,
+        or a tuple of a name and an estimator. None is the whole family with "censored".
+
+    Returns
+    -------
+    candidates : list of Candidate
+        With names that differ; without the word "censored".
+    censored : bool
+        Whether the word was there.
+    """
+    items = [*family_names(), CENSORED] if candidates is None else candidates
+    if isinstance(items, (str, dict)) or not hasattr(items, "__iter__"):
+        raise ValueError(f"candidates={candidates!r} must be a list of names, dictionaries or estimators.")
+    found = [_find(item) for item in items if not (isinstance(item, str) and item == CENSORED)]
+    names = [candidate.name for candidate in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"candidates has {name!r} twice: give them different names.")
+    if not found:
+        raise ValueError(f"candidates={candidates!r} is empty: name at least one.")
+    return found, len(found) < len(list(items))
+
+
+def _find(item):
+    if isinstance(item, str):
+        return _by_name(item)
+    if isinstance(item, dict):
+        return _by_dict(item)
+    name, estimator = item if isinstance(item, tuple) and len(item) == 2 else (type(item).__name__, item)
+    if not isinstance(estimator, BaseEstimator) or not hasattr(estimator, "predict_proba"):
+        raise ValueError(
+            f"candidates has {item!r}: an estimator needs fit, predict_proba and scikit-learn's get_params."
+        )
+    return Candidate(str(name), estimator=estimator)
+
+
+def _by_dict(item):
+    spec = dict(item)
+    name = spec.pop("name", None)
+    kinds = [kind for kind in ("network", "classical") if kind in spec]
+    if not name or len(kinds) != 1:
+        raise ValueError(
+            f"candidates has {item!r}: a dictionary needs a name, and either network or classical, as in "
+            "{'name': 'mine', 'network': 'EEGNet', 'normalize': 'person'}."
+        )
+    candidate = Candidate(str(name), spec)
+    try:
+        candidate.make((1, 128))  # unknown options are found now, not after a minute
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"candidates has {name!r}: {error}") from None
+    return candidate
+
+
+def _by_name(name):
+    base, plus, censoring = name.partition("+")
+    check_choice("candidates", base, [*family_names(), CENSORED])
+    spec = dict(_family()["candidates"][base])
+    if not plus:
+        return Candidate(name, spec)
+    if "network" not in spec:
+        raise ValueError(
+            f"candidates has {name!r}: only networks can be censored, and {base!r} is classical."
+        )
+    method, _, rest = censoring.partition("-")
+    mode, _, weight = rest.partition("-")
+    options = _family()[CENSORED]
+    check_choice("method", method, options["weights"])
+    check_choice("mode", mode, options["modes"])
+    weight = float(weight) if weight else options["weights"][method]
+    return Candidate(name, {**spec, **_penalty(method, mode, weight)})
+
+
+def _penalty(method, mode, weight):
+    check_positive("weight", abs(weight))  # a negative one reveals instead of censoring
+    return {"penalty": method, "censoring": mode, "weight": weight}
+
+
+def censored_candidates(base):
+    """Return a network with every method in every mode on top.
+
+    Parameters
+    ----------
+    base : Candidate
+        An uncensored network.
+
+    Returns
+    -------
+    candidates : list of Candidate
+        Fifteen of them.
+    """
+    options = _family()[CENSORED]
+    return [
+        Candidate(f"{base.name}+{method}-{mode}", {**base.spec, **_penalty(method, mode, weight)})
+        for method, weight in options["weights"].items()
+        for mode in options["modes"]
+    ]
