@@ -6,6 +6,7 @@ import yaml
 
 import braindecode_censor
 from braindecode_censor.search.candidates import BASELINE, METHODS, QUICK_GRID, Setting
+from braindecode_censor.training.arguments import PAPER
 
 __all__ = ["PARADIGM_FOLDERS", "pipeline_texts", "pipelines_folder", "write_pipelines"]
 
@@ -103,7 +104,7 @@ def _text(setting, paradigm):
             {
                 "name": "CensoredEEGClassifier",
                 "from": "braindecode_censor",
-                "parameters": {"module": "EEGNet", "max_epochs": 500, **setting.parameters()},
+                "parameters": {"module": "EEGNet", **PAPER, **setting.parameters()},
             }
         ],
     }
