@@ -54,6 +54,7 @@ def read_npz(path, trials, known, data=True):
     try:
         with zipfile.ZipFile(path) as archive:
             check_members(archive, path)
+            _check_count(archive, path)
             heads = {key: _read_head(archive, member, path) for key, member in _arrays(archive)}
             shape = heads[trials][0] if trials in heads else None
             wanted = [key for key, head in heads.items() if _is_wanted(key, head, trials, known, path)]
@@ -69,6 +70,15 @@ def read_npz(path, trials, known, data=True):
             f"{path} does not fit into memory ({error}); split it or resample its trials."
         ) from error
     return shape, X, values
+
+
+def _check_count(archive, path):
+    """Raise unless the archive lists as many members as it counts: damage can hide a member inside another's entry."""
+    with open(path, "rb") as stream:
+        stream.seek(-22, 2)  # where an archive without a comment ends with its own summary
+        end = stream.read()
+    if end.startswith(b"PK\5\6") and struct.unpack("<H", end[10:12])[0] != len(archive.infolist()):
+        raise zipfile.BadZipFile("its table of contents is damaged")
 
 
 def _arrays(archive):
