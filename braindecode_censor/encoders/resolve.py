@@ -1,6 +1,7 @@
 """From the name of a network to the network: aliases, the fast EEGNet, the head, batch-norm momentum."""
 
 import inspect
+from difflib import get_close_matches
 
 import torch
 from braindecode.models import EEGNet
@@ -67,8 +68,22 @@ def module_options(module, signal, options, momentum=None):
         # Not only set afterwards: the constructor runs a forward pass, which moves the statistics already.
         defaults |= {} if momentum is None else {"batch_norm_momentum": momentum}
     taken = inspect.signature(module).parameters
+    _check_options(module, options, taken)
     known = {name: value for name, value in signal.items() if name in taken}
     return {**defaults, **known, **options}
+
+
+def _check_options(module, options, taken):
+    kinds = {parameter.kind for parameter in taken.values()}
+    if isinstance(module, type) and issubclass(module, EEGNet):  # what FastEEGNet hands on, EEGNet takes
+        taken = {**taken, **inspect.signature(EEGNet).parameters}
+    elif inspect.Parameter.VAR_KEYWORD in kinds:
+        return
+    for name, value in options.items():
+        if name not in taken:
+            near = get_close_matches(name, taken, n=1, cutoff=0.5)
+            hint = f" Did you mean 'module__{near[0]}'?" if near else ""
+            raise ValueError(f"module__{name}={value!r} is no argument of {module.__name__}.{hint}")
 
 
 def set_momentum(module, momentum):

@@ -7,13 +7,14 @@ import torch
 
 from braindecode_censor.encoders.resolve import whole_module
 from braindecode_censor.training.adapt import PersonStream, adapt_classifier, adapt_to_target
-from braindecode_censor.training.arguments import check_names
+from braindecode_censor.training.arguments import check_arguments, check_names
 from braindecode_censor.training.layers import code_of
 from braindecode_censor.training.leakage import leakage
 from braindecode_censor.training.persistence import load_classifier, read_state, save_classifier, write_state
+from braindecode_censor.training.preparation import normalize_by_person
 from braindecode_censor.training.protocol import _ProtocolClassifier
 from braindecode_censor.training.task_loss import FoldCrossEntropy
-from braindecode_censor.trials.dataset import TrialLoader, Trials
+from braindecode_censor.trials.dataset import TrialLoader, Trials, check_labels, read_signals
 
 __all__ = ["CensoredEEGClassifier"]
 
@@ -246,6 +247,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         self : CensoredEEGClassifier
             The fitted estimator.
         """
+        check_arguments(self)
         continues = self.warm_start and self._was_fitted
         with self._seeded(continues):
             trials, codes = self._prepare(X, y, subjects, continues)
@@ -308,6 +310,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         """
         if isinstance(X, Trials):  # skorch's fit ends up here, with prepared trials
             return self._train(X, y, fit_params)
+        check_arguments(self)
         continues = self._was_fitted
         with self._seeded(continues):
             trials, codes = self._prepare(X, y, subjects, continues)
@@ -329,13 +332,16 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         self.check_is_fitted()
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
-    def features(self, X):
+    def features(self, X, subjects=None):
         """Return the latent code z of every trial, in evaluation mode.
 
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
             Trials.
+        subjects : array-like of shape (n_trials,) or None
+            Whose trial each one is: then every person is normalised by the person's own statistics, as in training.
+            None normalises as ``predict`` does.
 
         Returns
         -------
@@ -344,8 +350,14 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         """
         self.check_is_fitted()
         module = whole_module(self.module_).eval()
-        batches = self.get_iterator(self.get_dataset(X))
+        batches = self.get_iterator(self.get_dataset(X) if subjects is None else self._by_person(X, subjects))
         return torch.cat([code_of(module, self.layer, x.to(self.device)).cpu() for x, _ in batches]).numpy()
+
+    def _by_person(self, X, subjects):
+        signals, _ = read_signals(X)
+        self._check_shape(signals)
+        subjects = check_labels("subjects", subjects, len(signals), "pass one label per trial.")
+        return Trials(self._to_tensor(normalize_by_person(self.normalizer_, signals, subjects)))
 
     def transform(self, X):
         """Return :meth:`features`, under the name that scikit-learn's pipelines use.
@@ -365,6 +377,8 @@ class CensoredEEGClassifier(_ProtocolClassifier):
     def leakage(self, X, y, subjects, **options):
         """Report how well fresh probes can tell subjects apart from the latent code.
 
+        Every person is normalised by the person's own statistics, as in training.
+
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
@@ -380,7 +394,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
             One row per probe and view; in complementary mode also per half.
         """
         options = {"halves": self.censoring == "complementary", **options}
-        return leakage(self.features(X), y, subjects, **options)
+        return leakage(self.features(X, subjects), y, subjects, **options)
 
     def __reduce_ex__(self, protocol):
         # A network with parametrisations can be pickled by its state only.

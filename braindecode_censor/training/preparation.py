@@ -11,6 +11,7 @@ __all__ = [
     "check_training_part",
     "choose_validation",
     "encode",
+    "normalize_by_person",
     "normalize_trials",
     "read_subjects",
     "split_people",
@@ -183,10 +184,27 @@ def normalize_trials(normalizer, signals, subjects, train, valid):
         return normalizer.fit_transform(signals, subjects=subjects)
     normal = np.empty_like(signals)
     normal[train] = normalizer.fit_transform(signals[train], subjects=subjects[train])
-    if normalizer.how == "population":
-        normal[valid] = normalizer.transform(signals[valid])
-    else:
-        normal[valid] = normalize_people(
-            signals[valid], subjects[valid], normalizer.how, normalizer.estimator
-        )
+    normal[valid] = normalize_by_person(normalizer, signals[valid], subjects[valid])
     return normal
+
+
+def normalize_by_person(normalizer, signals, subjects):
+    """Normalise trials as those of training are: each person's by the person's own statistics.
+
+    Parameters
+    ----------
+    normalizer : SubjectNormalizer
+        Fitted.
+    signals : ndarray of shape (n_trials, n_chans, n_times)
+        Signals of several people, all trials of each.
+    subjects : ndarray of shape (n_trials,)
+        Whose trial each one is.
+
+    Returns
+    -------
+    signals : ndarray of shape (n_trials, n_chans, n_times)
+        Normalised signals; by the population's statistics where there is no other ("population").
+    """
+    if normalizer.how == "population":
+        return normalizer.transform(signals)
+    return normalize_people(signals, subjects, normalizer.how, normalizer.estimator)

@@ -11,7 +11,6 @@ from skorch.utils import to_device, to_tensor
 from torch.utils.data import Subset
 
 from braindecode_censor.encoders.resolve import whole_module
-from braindecode_censor.training.arguments import check_arguments
 from braindecode_censor.training.layers import code_of
 from braindecode_censor.training.parts import _PartsClassifier
 from braindecode_censor.training.preparation import (
@@ -26,7 +25,7 @@ from braindecode_censor.training.rules import DivergedError
 from braindecode_censor.training.schedule import count_epochs, count_steps, learning_rate
 from braindecode_censor.training.task_loss import FoldCrossEntropy, class_weight
 from braindecode_censor.trials.augment import make_transforms
-from braindecode_censor.trials.dataset import TrialLoader, Trials, check_labels, home, read_signals
+from braindecode_censor.trials.dataset import Trials, check_labels, home, read_signals
 from braindecode_censor.trials.normalize import SubjectNormalizer
 from braindecode_censor.trials.sampler import SubjectBatches
 
@@ -47,7 +46,6 @@ class _ProtocolClassifier(_PartsClassifier):
 
     def _prepare(self, X, y, subjects, continues=False):
         """Check and encode what fit was given, and decide on everything that depends on it."""
-        check_arguments(self)
         self.adapted_, self.head_ = False, None
         signals, targets = read_signals(X)
         if continues:
@@ -218,7 +216,7 @@ class _ProtocolClassifier(_PartsClassifier):
             return len(self.batches_)
         options = self.get_params_for("iterator_train")
         n_trials, size = len(self.split_[0]), options.get("batch_size", self.batch_size)
-        size = min(size, n_trials) if self.iterator_train is TrialLoader else size
+        size = min(size, n_trials)  # as our loader does
         return n_trials // size if options.get("drop_last") else math.ceil(n_trials / size)
 
     def fit_loop(self, X, y=None, epochs=None, **fit_params):

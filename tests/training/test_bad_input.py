@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from braindecode.augmentation import AugmentedDataLoader
 from rhythms import simulate
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
-from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor import CensoredEEGClassifier, SubjectNormalizer
 from braindecode_censor.training.leakage import leakage
 from braindecode_censor.trials.dataset import read_signals
 
@@ -29,7 +30,10 @@ CASES = {
         "NaN or infinite values in 1 of 160.*trial 7",
     ),
     "inf": (lambda d: {"X": _spoil(d[0], -np.inf)}, "NaN or infinite values"),
-    "one subject": (lambda d: {"subjects": np.ones(160, int)}, "subjects: 0 left to train on"),
+    "one subject": (
+        lambda d: {"subjects": np.ones(160, int)},
+        "0 left to train on beside the validation subject 1",
+    ),
     "two subjects": (lambda d: {"subjects": d[2] % 2}, "1 left to train on beside.*censoring needs 2"),
     "one class": (lambda d: {"y": np.zeros(160, int)}, r"y holds one class, \[0\]"),
     "class of one": (
@@ -60,10 +64,10 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bad_data(data, quick, case):
+def test_bad_data(data, paper, case):
     change, message = CASES[case]
     with pytest.raises(ValueError, match=message):
-        CensoredEEGClassifier(**quick).fit(**_bad(data, **change(data)))
+        CensoredEEGClassifier(**paper).fit(**_bad(data, **change(data)))
 
 
 @pytest.mark.parametrize(
@@ -83,20 +87,77 @@ def test_bad_data(data, quick, case):
         ({"layer": "head"}, "layer='head' is not in FastEEGNet"),
         ({"train_split": print}, "train_split is not used here"),
         ({"lr": 1e30, "penalty": None}, "validation loss was never finite"),
+        ({"lr": "abc"}, "lr='abc' must be a positive number"),
+        ({"normalize": "persn"}, "normalize='persn' is unknown.*Did you mean 'person'"),
+        ({"augment": "GausianNoise"}, "augment='GausianNoise' is unknown.*Did you mean 'GaussianNoise'"),
+        ({"augment": ["Mixup"]}, "Mixup' joins trials of several people"),
+        ({"schedule": "onecycle"}, "schedule='onecycle' is unknown.*Did you mean 'one_cycle'"),
+        ({"keep": "first"}, "keep='first' is unknown"),
+        ({"max_epochs": 1.5}, "max_epochs=1.5 must be an integer"),
+        ({"max_epochs": 0}, "max_epochs=0 must be an integer of at least 1"),
+        ({"max_steps": "abc"}, "max_steps='abc' must be an integer"),
+        ({"max_epochs": None}, "max_epochs=None and max_steps=None: give at least one"),
+        ({"prior": -1}, "prior=-1 must be a positive number or zero"),
+        ({"valid_subject": None}, "keep='best' needs people who validate"),
+        ({"valid_subject": None, "keep": "last", "patience": 2}, "patience=2 needs people who validate"),
+        ({"valid_subject": []}, r"valid_subject=\[\] names nobody"),
+        ({"valid_subject": [1, 17]}, "valid_subject=17 has no trials"),
+        ({"optimizer": "Adamw"}, "optimizer='Adamw' is unknown.*Did you mean 'AdamW'"),
+        ({"criterion": "NLLLoss"}, "criterion='NLLLoss' must be a class, not a name"),
+        ({"iterator_train": AugmentedDataLoader}, r"Pass the transforms as augment=\["),
+        ({"device": "tpu"}, "device='tpu' is unknown"),
+        ({"module__F9": 3}, "module__F9=3 is no argument of FastEEGNet.*Did you mean 'module__F"),
     ],
     ids=str,
 )
-def test_bad_options(data, quick, options, message):
+def test_bad_options(data, paper, options, message):
     with pytest.raises(ValueError, match=message):
-        CensoredEEGClassifier(**{**quick, **options}).fit(*data)
+        CensoredEEGClassifier(**{**paper, **options}).fit(*data)
 
 
-def test_subjects_are_needed_even_without_a_penalty(data, quick):
-    """They choose the validation subject and the batches; plain training in silence is never an answer."""
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "mmd"}, "does not know method='mmd': the word is penalty"),
+        ({"mode": "marginal"}, "does not know mode='marginal': the word is censoring"),
+        ({"score": "stein"}, "the word is score_estimator"),
+        ({"standardize": True}, "the word is normalize, where 'trial-channel' is what True was"),
+        ({"max_epoch": 3}, "does not know max_epoch=3. Did you mean max_epochs"),
+        ({"optimiser": "SGD"}, "Did you mean optimizer"),
+        ({"xyz": 3}, "does not know xyz=3"),
+    ],
+    ids=str,
+)
+def test_arguments_that_are_none(options, message):
+    with pytest.raises(ValueError, match=message):
+        CensoredEEGClassifier(**options)
+
+
+def test_a_layer_that_is_never_called(data):
+    x, y, subjects = (part[:64] for part in data)
+    clf = CensoredEEGClassifier("ATCNet", penalty=None, max_steps=1, augment=None, module__sfreq=64)
+    clf.fit(np.tile(x, 4)[..., :256], y, subjects=subjects)
+    with pytest.raises(
+        ValueError, match=r"layer='final_layer' of ATCNet .* never called.*Pass layer= one of"
+    ):
+        clf.features(np.tile(x, 4)[..., :256])
+
+
+def test_who_needs_to_know_whose_trials_they_are(data, quick, paper):
+    x, y, _ = data
+    for options in ({**paper, "penalty": None}, quick):  # somebody validates; something is censored
+        with pytest.raises(ValueError, match="subjects=None"):
+            CensoredEEGClassifier(**options).fit(x, y)
     with pytest.raises(ValueError, match="subjects=None"):
-        CensoredEEGClassifier(penalty=None, **quick).fit(data[0], data[1])
-    with pytest.raises(ValueError, match="subjects=None"):
-        cross_val_score(CensoredEEGClassifier(**quick), data[0], data[1], error_score="raise")
+        cross_val_score(CensoredEEGClassifier(**quick), x, y, error_score="raise")
+
+
+def test_the_plain_network_takes_all_trials_for_one_persons(data, quick):
+    """As within a session of MOABB's, where nobody says whose trials they are."""
+    x, y, _ = data
+    clf = CensoredEEGClassifier(penalty=None, **quick).fit(x, y)
+    one = CensoredEEGClassifier(penalty=None, **quick).fit(x, y, subjects=np.full(160, "me"))
+    assert np.array_equal(clf.predict_proba(x), one.predict_proba(x))
 
 
 def test_prediction_rejects_what_the_fit_did_not_see(data, quick):
@@ -120,7 +181,7 @@ def test_before_fit(data):
 
 def test_half_precision_with_an_offset(data, quick):
     x = (5 * data[0] + 1000).astype("float16")  # in steps of a half
-    signals = CensoredEEGClassifier()._to_tensor(read_signals(x)[0])
+    signals = SubjectNormalizer("trial-channel").fit_transform(read_signals(x)[0])
     assert signals.std() > 0.9
     assert len(CensoredEEGClassifier(**quick).fit(x, *data[1:]).predict(x)) == 160
 
@@ -140,7 +201,7 @@ def test_a_batch_larger_than_the_data_is_one_batch_of_all(data, quick, sampling)
     """Braindecode would drop the only batch and train nothing."""
     clf = CensoredEEGClassifier(**{**quick, "batch_size": 10_000}, sampling=sampling).fit(*data)
     assert clf.history[-1, "train_batch_count"] == 1
-    assert clf.history[-1, "batches", 0, "train_batch_size"] == 128
+    assert clf.history[-1, "batches", 0, "train_batch_size"] == 160
 
 
 @pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])

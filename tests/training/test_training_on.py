@@ -64,10 +64,10 @@ def test_warm_start_keeps_them_too(words, quick):
     assert len(clf.history) == 6
 
 
-def test_other_people_judge_anew(data, quick):
+def test_other_people_judge_anew(data, paper):
     x, y, subjects = data
-    quick = {**quick, "lr": 0.0}  # every epoch is like the last, so the first is the best
-    clf = _fit(data, quick, patience=10)
+    paper = {**paper, "lr": 0.0}  # every epoch is like the last, so the first is the best
+    clf = _fit(data, paper, patience=10)
     before = dict(clf.callbacks_)["best"].loss_
     clf.partial_fit(x, y, subjects=subjects)
     assert clf.best_epoch_ <= 3  # the same people: what was best stays best
@@ -79,17 +79,17 @@ def test_other_people_judge_anew(data, quick):
     assert clf.valid_score_ == clf.history[clf.best_epoch_ - 1, "valid_balanced_accuracy"]
 
 
-def test_patience_counts_this_call(data, quick):
+def test_patience_counts_this_call(data, paper):
     x, y, subjects = data
-    clf = _fit(data, {**quick, "lr": 0.0, "batch_norm_momentum": 1e-12}, patience=2)  # nothing moves
+    clf = _fit(data, {**paper, "lr": 0.0, "batch_norm_momentum": 1e-12}, patience=2)  # nothing moves
     assert len(clf.history) == 3
     clf.partial_fit(x, y, subjects=subjects)
     assert len(clf.history) == 5  # two more without progress
 
 
-def test_parameters_set_in_between_count(data, quick):
+def test_parameters_set_in_between_count(data, paper):
     x, y, subjects = data
-    clf = _fit(data, quick, weight=1.0)
+    clf = _fit(data, paper, weight=1.0)
     clf.set_params(weight=1000.0, patience=1)
     assert dict(clf.callbacks_)["censor"].weight == 1000.0
     clf.partial_fit(x, y, subjects=subjects)
@@ -147,15 +147,23 @@ def test_a_critic_of_a_failed_training_is_gone(data, quick):
     clf.partial_fit(x, y, subjects=subjects)
 
 
-def test_a_new_learning_rate_and_a_new_network(data, quick):
+def test_a_new_learning_rate_and_a_new_network(data, paper):
     x, y, subjects = data
-    clf = _fit(data, quick)
+    clf = _fit(data, paper)
     clf.set_params(lr=0.5).partial_fit(x, y, subjects=subjects)
     rates = clf.history[:, "event_lr"]
     np.testing.assert_allclose(rates, [*1e-3 / np.sqrt([1, 2, 3]), *0.5 / np.sqrt([4, 5, 6])])
     clf.set_params(module__F1=8, batch_norm_momentum=0.5).partial_fit(x, y, subjects=subjects)
     assert clf.module_.F1 == 8 and clf.best_epoch_ > 6
     assert clf.module_.bnorm_temporal.momentum == 0.5
+
+
+def test_every_call_is_a_cycle_of_its_own(data, quick):
+    x, y, subjects = data
+    clf = _fit(data, quick, penalty=None).partial_fit(x, y, subjects=subjects)
+    rates = clf.history[:, "event_lr"]
+    np.testing.assert_allclose(rates[:3], rates[3:])
+    assert rates[2] < rates[0] < rates[1] or rates[2] < rates[1] < rates[0]
 
 
 def test_initialized_before_any_data(data, quick):
@@ -166,9 +174,9 @@ def test_initialized_before_any_data(data, quick):
     assert clf.criterion_.weight is not None
 
 
-def test_other_weights_of_classes_judge_anew(data, quick):
+def test_other_weights_of_classes_judge_anew(data, paper):
     x, y, subjects = data
-    clf = _fit(data, {**quick, "lr": 0.0})
+    clf = _fit(data, {**paper, "lr": 0.0})
     fewer = (subjects == clf.valid_subject_) | (y == 0) | (np.arange(len(y)) % 3 == 0)
     clf.partial_fit(x[fewer], y[fewer], subjects=subjects[fewer])
     assert clf.best_epoch_ > 3
