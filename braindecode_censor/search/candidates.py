@@ -257,7 +257,7 @@ def _read_yaml(path):
 def _make_setting(entry):
     method = check_choice("method", entry.pop("method", None), MEASURES)
     for key, value in entry.items():
-        check_choice(f"key of the grid, with method={method!r}", key, options_of(method))
+        check_choice(f"key of the grid (method {method})", key, options_of(method))
         if not isinstance(value, (str, int, float, type(None))):
             raise ValueError(
                 f"{key}={_short(value)} in the grid must be a number or a word; a list stands for all its values."

@@ -7,13 +7,24 @@ import pytest
 import yaml
 from moabb.datasets.fake import FakeDataset
 from moabb.datasets.utils import _init_dataset
+from moabb.evaluations import CrossSubjectEvaluation
+from moabb.evaluations.protocols import CrossSubjectMode
+from moabb.pipelines.utils import create_pipeline_from_config
 
 import braindecode_censor as bc
 from braindecode_censor.autotransfer.cli import main
 from braindecode_censor.autotransfer.pipelines import PARADIGM_FOLDERS, pipeline_texts, pipelines_folder
-from braindecode_censor.datasets import SimulatedSubjects
-from braindecode_censor.search.candidates import METHODS, QUICK
+from braindecode_censor.datasets import ERP, SimulatedSubjects
+from braindecode_censor.search.candidates import METHODS, QUICK_GRID
+from braindecode_censor.trials.normalize import SubjectNormalizer
 
+TIERS = {
+    "transfer_none.yml": "TRAIN",
+    "transfer_unlabeled.yml": "TRAIN_AND_TARGET_UNLABELED_FULL",
+    "transfer_riemann.yml": "TRAIN_AND_TARGET_UNLABELED_20P",
+    "transfer_labeled.yml": "TRAIN_AND_TARGET_LABELED_50P",
+}
+N_FILES = 16 + len(TIERS)
 SMALL = {"n_trials": 16, "n_channels": 4, "duration": 1.0}
 
 
@@ -55,15 +66,18 @@ def test_the_files_are_the_grid():
     found = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.yml")}
     assert found == pipeline_texts()
     for paradigm in PARADIGM_FOLDERS:
-        contents = [yaml.safe_load(text) for name, text in found.items() if name.startswith(paradigm + "/")]
+        texts = {name.split("/")[1]: text for name, text in found.items() if name.startswith(paradigm + "/")}
+        assert {name for name in texts if name.startswith("transfer")} == set(TIERS)
+        names = {yaml.safe_load(text)["name"] for text in texts.values()}
+        assert len(names) == len(texts) == N_FILES
+        contents = [yaml.safe_load(text) for name, text in texts.items() if name not in TIERS]
         parameters = [content["pipeline"][0]["parameters"] for content in contents]
-        pairs = {(p["penalty"], p.get("censoring")) for p in parameters}
+        pairs = {(p["penalty"], p["penalty"] and p["censoring"]) for p in parameters}
         modes = ("marginal", "conditional", "complementary")
         assert pairs == {(None, None), *((m, mode) for m in METHODS for mode in modes)}
-        assert len({content["name"] for content in contents}) == len(contents) == 16
         assert all(len(content["citations"]) == 2 for content in contents)
         for p in parameters:
-            weights = [entry["weight"] for entry in QUICK if entry["method"] == p["penalty"]]
+            weights = [entry["weight"] for entry in QUICK_GRID if entry["method"] == p["penalty"]]
             assert p["penalty"] is None or p["weight"] in weights[0]
 
 
@@ -82,12 +96,15 @@ def known(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("paradigm", PARADIGM_FOLDERS)
 def test_benchmark_runs_every_file(paradigm, known, tmp_path, monkeypatch):
-    """Unchanged but for the 500 epochs, which are one here."""
+    """Unchanged but for the 500 epochs, which are one here, and the 1500 steps, which are two."""
     for name, text in pipeline_texts().items():
         if name.startswith(paradigm + "/"):
             path = tmp_path / "pipelines" / name.split("/")[1]
             path.parent.mkdir(exist_ok=True)
-            path.write_text(text.replace("max_epochs: 500", "max_epochs: 1"))
+            short = text.replace("max_epochs: 500", "max_epochs: 1").replace(
+                "max_steps: 1500", "max_steps: 2"
+            )
+            path.write_text(short)
     if paradigm in TINY:
         dataset = TINY[paradigm]()
     else:
@@ -107,13 +124,34 @@ def test_benchmark_runs_every_file(paradigm, known, tmp_path, monkeypatch):
         output=str(tmp_path / "output"),
         n_jobs=1,
     )
-    assert len(results) == 16 * 4 and results["pipeline"].nunique() == 16
+    assert len(results) == N_FILES * 4 and results["pipeline"].nunique() == N_FILES
     assert np.isfinite(results["score"]).all()
+
+
+@pytest.mark.parametrize("name", TIERS)
+def test_every_tier_runs_in_its_mode_and_uses_the_persons_trials(name, tmp_path, monkeypatch):
+    content = yaml.safe_load(pipeline_texts()[f"ERP/{name}"])
+    content["pipeline"][0]["parameters"] |= {"max_steps": 2} if "riemann" not in name else {}
+    pipeline = create_pipeline_from_config(content["pipeline"])
+    seen = []
+    add = SubjectNormalizer._add_to_target
+    monkeypatch.setattr(
+        SubjectNormalizer, "_add_to_target", lambda self, X: seen.append(len(X)) or add(self, X)
+    )
+    mode = CrossSubjectMode[TIERS[name]]
+    evaluation = CrossSubjectEvaluation(
+        ERP(), datasets=[TinyErp()], cs_mode=mode, hdf5_path=str(tmp_path), overwrite=True
+    )
+    results = evaluation.process({content["name"]: pipeline})
+    assert len(results) == 4
+    assert results["score"].between(0, 1).all()
+    n_target = round(16 * mode.calibration_size)
+    assert seen == ([] if n_target == 0 else pytest.approx([n_target] * 4, abs=1))
 
 
 def test_the_command_lists_and_writes(tmp_path, capsys):
     assert main(["pipelines"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 16 * len(PARADIGM_FOLDERS)
+    assert len(capsys.readouterr().out.splitlines()) == N_FILES * len(PARADIGM_FOLDERS)
     assert main(["pipelines", "--out", str(tmp_path)]) == 0
     assert {
         p.relative_to(tmp_path).as_posix(): p.read_text() for p in tmp_path.rglob("*.yml")

@@ -1,4 +1,7 @@
-"""Killed, out of disk, read-only: is everything that was finished still there, and the end the same?"""
+"""Killed, orphaned, out of disk, read-only: is everything that was finished still there, and the end the same?
+
+``ATTACKS=20 python -m pytest tests/robustness`` kills more often than the short version that always runs.
+"""
 
 import contextlib
 import json
@@ -10,25 +13,48 @@ import subprocess
 import time
 
 import h5py
+import numpy as np
 import pytest
-from tiny import experiment, finished
+from tiny import TRAINING, copy_of, finished, run
 
+from braindecode_censor.autotransfer.experiment import AutoTransfer
 from braindecode_censor.storage.files import StoreError, locked
-from braindecode_censor.storage.trainings import Memory
+from braindecode_censor.storage.trainings import TrainingCache
 
 FORK = multiprocessing.get_context("fork")  # everything is imported already, so a run takes seconds
+ATTACKS = int(os.environ.get("ATTACKS", "2"))
+LONGEST = 120  # seconds that any run may take before the test fails
+TABLES = ("scores.csv", "table.csv", "search.csv", "chosen.json")
 
 
-def _run(out):
+def _run(out, options):
     # pytest-xdist's workers ignore Ctrl-C, and a forked child inherits that
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    experiment(out).run()
+    run(out, **options)
 
 
-def start(out):
-    process = FORK.Process(target=_run, args=(out,))
+def start(out, **options):
+    process = FORK.Process(target=_run, args=(out, options))
     process.start()
     return process
+
+
+def end(process):
+    """Wait for a process; one that hangs is killed and fails the test."""
+    process.join(LONGEST)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        pytest.fail("a run hangs")
+    return process.exitcode
+
+
+def wait_for(count, out, process):
+    """Wait until so many trainings are finished, or the process is over."""
+    limit = time.monotonic() + LONGEST
+    while len(finished(out)) < count and process.is_alive():
+        assert time.monotonic() < limit, "nothing is being trained"
+        time.sleep(0.01)
 
 
 def check_store(out):
@@ -38,97 +64,135 @@ def check_store(out):
     for path in out.glob("moabb/**/*.hdf5"):
         with h5py.File(path) as file:
             assert len(file) == 3
-    memory = Memory(out / "trainings")
-    records = {path.stem for path in memory.folder.glob("*.json")}
-    assert all(memory.read(key) is not None for key in records)
-    return {key: memory._path(key, "safetensors").stat().st_mtime_ns for key in records}
+    cache = TrainingCache(out / "trainings")
+    records = {path.stem for path in cache.folder.glob("*.json")}
+    assert not any(cache.is_damaged(key) for key in records)
+    return {key: cache._path(key, "safetensors").stat().st_mtime_ns for key in records}
 
 
-def kill_and_resume(out, delay):
-    """Kill a run after a delay and let it finish the second time; returns whether it was hit alive."""
-    process = start(out)
-    process.join(delay)
-    alive = process.is_alive()
-    if alive:
-        os.kill(process.pid, signal.SIGKILL)
-    process.join()
-    before, logged = check_store(out), finished(out)
-    again = start(out)
-    again.join()
-    assert again.exitcode == 0
-    after = check_store(out)
-    assert all(after[key] == stamp for key, stamp in before.items()), "a finished training was written again"
-    assert not set(finished(out)[len(logged) :]) & set(before), "a finished training was repeated"
-    return alive
+def assert_same(out, reference):
+    for name in TABLES:
+        assert (out / name).read_bytes() == (reference.out / name).read_bytes(), name
+    assert len(finished(out)) == len(set(finished(out)))
+    assert not list(out.rglob("*.part")) and not list(out.glob(".moabb-*"))
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(20, marks=pytest.mark.slow)])
-def test_killed_at_random_moments_and_resumed(tmp_path, reference, count):
+def test_killed_at_random_moments_and_resumed(tmp_path, reference):
     began = time.perf_counter()
-    whole = start(tmp_path / "whole")
-    whole.join()
+    assert end(start(tmp_path / "whole")) == 0
     duration = time.perf_counter() - began
-    rng, hits = random.Random(count), 0
-    for k in range(count):
+    rng, hits = random.Random(ATTACKS), 0
+    for k in range(ATTACKS):
         out = tmp_path / str(k)
-        hits += kill_and_resume(out, rng.uniform(0, duration))
-        for name in ("scores.csv", "table.csv", "search.csv", "chosen.json"):
-            assert (out / name).read_bytes() == (reference.out / name).read_bytes()
-        assert not list(out.rglob("*.part")) and not list(out.glob(".moabb-*"))
+        process = start(out)
+        process.join(rng.uniform(0.1, 0.9) * duration)
+        hits += process.is_alive()
+        process.kill()
+        end(process)
+        before, logged = check_store(out), finished(out)
+        assert end(start(out)) == 0
+        after = check_store(out)
+        assert all(after[key] == stamp for key, stamp in before.items()), (
+            "a finished training was written again"
+        )
+        assert not set(finished(out)[len(logged) :]) & set(before), "a finished training was repeated"
+        assert_same(out, reference)
     assert hits > 0, "every run was over before it was killed"
+
+
+@pytest.mark.parametrize("engine", ["sequential", "fleet"])
+def test_workers_end_with_their_parent_and_nothing_is_trained_twice(tmp_path, reference, engine):
+    psutil = pytest.importorskip("psutil")
+    out = tmp_path / "out"
+    process = start(out, jobs=2, engine=engine)
+    wait_for(2, out, process)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    assert process.is_alive() and len(workers) >= 2
+    process.kill()
+    end(process)
+    gone, alive = psutil.wait_procs(workers, timeout=10)
+    assert not alive, "workers go on training for nobody"
+    before = finished(out)
+    result = run(out, engine=engine)
+    assert finished(out)[: len(before)] == before
+    if engine == "sequential":
+        assert_same(out, reference)
+    else:
+        assert len(finished(out)) == len(set(finished(out)))
+        np.testing.assert_allclose(result.scores["score"], reference.scores["score"], atol=1e-6)
 
 
 def test_ctrl_c_is_resumed_too(tmp_path, reference):
     out = tmp_path / "out"
     process = start(out)
-    while len(finished(out)) < 2:
-        time.sleep(0.02)
+    wait_for(2, out, process)
     os.kill(process.pid, signal.SIGINT)
-    process.join()
-    assert process.exitcode != 0
-    experiment(out).run()
-    assert (out / "scores.csv").read_bytes() == (reference.out / "scores.csv").read_bytes()
-    assert len(finished(out)) == len(set(finished(out)))
+    assert end(process) != 0
+    run(out)
+    assert_same(out, reference)
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path):
     with locked(tmp_path), pytest.raises(StoreError, match="another process is working"):
-        experiment(tmp_path).run()
+        run(tmp_path)
 
 
 @contextlib.contextmanager
 def mounted(folder, size):
     """A file system of its own; needs the right to mount, as in a container's root."""
     folder.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True
-    )
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
+    made = subprocess.run(command, capture_output=True, timeout=10)
     if made.returncode:
         pytest.skip("mounting is not allowed here")
     try:
         yield folder
     finally:
-        subprocess.run(["umount", "-l", folder], check=True)
+        subprocess.run(["umount", "-l", folder], check=True, timeout=10)
 
 
 def test_a_full_disk_is_said_and_what_was_finished_stays(tmp_path, reference):
     with mounted(tmp_path / "small", "96k") as small:
         out = small / "out"
         with pytest.raises(StoreError, match=r"the disk is full.*kept.*resume"):
-            experiment(out).run()
+            run(out)
         done = check_store(out)
-        assert 0 < len(done) < 14
-        subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
-        experiment(out).run()
+        assert 0 < len(done) < 14 and not list(out.rglob("*.part"))
+        subprocess.run(["mount", "-o", "remount,size=64m", small], check=True, timeout=10)
+        run(out)
         assert set(done) <= set(check_store(out))
-        assert (out / "scores.csv").read_bytes() == (reference.out / "scores.csv").read_bytes()
-        assert len(finished(out)) == len(set(finished(out)))
+        assert_same(out, reference)
+
+
+def test_a_disk_that_fills_while_moabb_writes_is_said_too(tmp_path, reference):
+    """All trainings are there, and there is room for nothing else."""
+    with mounted(tmp_path / "small", "64m") as small:
+        out = copy_of(reference.out, small / "out")
+        (next(out.glob("moabb/**/*.hdf5"))).unlink()
+        used = sum(4096 * (1 + path.stat().st_size // 4096) for path in small.rglob("*"))
+        subprocess.run(["mount", "-o", f"remount,size={used + 8192}", small], check=True, timeout=10)
+        with contextlib.suppress(OSError), open(small / "filler", "wb") as file:
+            while True:
+                file.write(b"x" * 4096)
+                file.flush()
+        assert end(start(out)) == 1, "an error of ours, not a signal"
+        assert not list(out.rglob("*.part"))
+        (small / "filler").unlink()
+        subprocess.run(["mount", "-o", "remount,size=64m", small], check=True, timeout=10)
+        run(out)
+        assert_same(out, reference)
 
 
 def test_a_read_only_folder_is_said_and_nothing_changes(tmp_path):
     with mounted(tmp_path / "fixed", "1m") as fixed:
         (fixed / "out").mkdir()
-        subprocess.run(["mount", "-o", "remount,ro", fixed], check=True)
+        subprocess.run(["mount", "-o", "remount,ro", fixed], check=True, timeout=10)
         with pytest.raises(StoreError, match=r"it is read-only.*another folder"):
-            experiment(fixed / "out").run()
+            run(fixed / "out")
         assert not list((fixed / "out").iterdir())
+
+
+def test_no_epochs_are_an_error_and_not_an_interruption(tmp_path):
+    for epochs in (0, -3):
+        with pytest.raises(ValueError, match=f"max_epochs={epochs} must be an integer of at least 1"):
+            AutoTransfer(out=tmp_path, training={**TRAINING, "max_epochs": epochs})

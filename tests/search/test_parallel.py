@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from tiny import experiment, finished
+from tiny import finished, run
 
 NAMES = ("scores.csv", "table.csv", "search.csv", "chosen.json")
 
@@ -20,7 +20,7 @@ def assert_same(out, reference):
 
 @pytest.mark.slow
 def test_two_processes(tmp_path, reference):
-    experiment(tmp_path, jobs=2).run()
+    run(tmp_path, jobs=2)
     assert_same(tmp_path, reference)
 
 
@@ -31,7 +31,7 @@ def test_a_dask_cluster_also_when_workers_are_killed(tmp_path, reference):
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
     ) as cluster:
         options = {"backend": "dask", "scheduler": cluster.scheduler_address}
-        experiment(tmp_path / "undisturbed", **options).run()
+        run(tmp_path / "undisturbed", **options)
         assert_same(tmp_path / "undisturbed", reference)
 
         def kill():
@@ -47,7 +47,7 @@ def test_a_dask_cluster_also_when_workers_are_killed(tmp_path, reference):
 
         killer = threading.Thread(target=kill)
         killer.start()
-        experiment(tmp_path / "disturbed", **options).run()
+        run(tmp_path / "disturbed", **options)
         killer.join()
         assert_same(tmp_path / "disturbed", reference)
 
@@ -56,4 +56,4 @@ def test_a_dask_cluster_also_when_workers_are_killed(tmp_path, reference):
 def test_a_scheduler_that_does_not_answer(tmp_path):
     pytest.importorskip("dask.distributed")
     with pytest.raises(ValueError, match=r"scheduler='tcp://127.0.0.1:9' does not answer"):
-        experiment(tmp_path, backend="dask", scheduler="tcp://127.0.0.1:9").run()
+        run(tmp_path, backend="dask", scheduler="tcp://127.0.0.1:9")
