@@ -1,4 +1,4 @@
-"""MOABB's YAML pipelines, written from the same grid that AutoTransfer searches."""
+"""MOABB's YAML pipelines: the paper's, from the grid that AutoTransfer searches, and one for each transfer tier."""
 
 from pathlib import Path
 
@@ -22,6 +22,27 @@ _CITATIONS = {
     "pairmmd": "Gretton et al. (2012), A kernel two-sample test, https://jmlr.org/papers/v13/gretton12a.html",
     "began": "Berthelot et al. (2017), BEGAN, https://arxiv.org/abs/1703.10717",
     "baseline": "Lawhern et al. (2018), EEGNet, https://doi.org/10.1088/1741-2552/aace8c",
+}
+_ALIGNMENT = "He and Wu (2020), Euclidean alignment, https://doi.org/10.1109/TBME.2019.2913914"
+_TANGENT_SPACE = "Barachant et al. (2013), Riemannian kernel, https://doi.org/10.1016/j.neucom.2012.12.039"
+# What is trained well for people never seen; written out, so that a file says all that it does.
+_RECIPE = {
+    "module": "EEGNet",
+    "penalty": "mmd",
+    "censoring": "conditional",
+    "weight": 0.3,
+    "augment": "standard",
+    "schedule": "one_cycle",
+    "lr": 0.003,
+    "max_steps": 1500,
+    "keep": "last",
+}
+# What may be known of the new person decides what is made equal between people. A few labels also settle the rotation
+# that Euclidean alignment leaves open, because the last layer is fitted again.
+_TIERS = {
+    "none": ("no data of the person", "population"),
+    "unlabeled": ("unlabelled trials of the person", "person"),
+    "labeled": ("labelled trials of the person", "euclidean"),
 }
 
 
@@ -55,6 +76,9 @@ def pipeline_texts():
         for setting in pipeline_settings():
             mode = f"_{setting.mode}" if setting.mode else ""
             texts[f"{paradigm}/{setting.method}{mode}.yml"] = _text(setting, paradigm)
+        for tier in _TIERS:
+            texts[f"{paradigm}/transfer_{tier}.yml"] = _tier_text(tier, paradigm)
+        texts[f"{paradigm}/transfer_riemann.yml"] = _riemann_text(paradigm)
     return texts
 
 
@@ -94,19 +118,32 @@ def write_pipelines(folder):
 
 
 def _text(setting, paradigm):
-    cited = [_PAPER, _CITATIONS[setting.method]]
     title = setting.method if setting.mode is None else f"{setting.method}, {setting.mode}"
-    content = {
-        "name": f"EEGNet {title}",
-        "paradigms": [paradigm],
-        "citations": cited,
-        "pipeline": [
-            {
-                "name": "CensoredEEGClassifier",
-                "from": "braindecode_censor",
-                "parameters": {"module": "EEGNet", **PAPER, **setting.parameters()},
-            }
-        ],
-    }
+    parameters = {"module": "EEGNet", **PAPER, **setting.parameters()}
+    cited = [_PAPER, _CITATIONS[setting.method]]
+    return _dump(
+        f"EEGNet {title}", paradigm, cited, [("CensoredEEGClassifier", "braindecode_censor", parameters)]
+    )
+
+
+def _tier_text(tier, paradigm):
+    known, normalize = _TIERS[tier]
+    step = ("CensoredEEGClassifier", "braindecode_censor", {**_RECIPE, "normalize": normalize})
+    return _dump(f"EEGNet transfer, {known}", paradigm, [_PAPER, _CITATIONS["baseline"]], [step])
+
+
+def _riemann_text(paradigm):
+    steps = [
+        ("SubjectNormalizer", "braindecode_censor", {"how": "euclidean"}),
+        ("Covariances", "pyriemann.estimation", {"estimator": "lwf"}),
+        ("TangentSpace", "pyriemann.tangentspace", {"metric": "riemann"}),
+        ("LogisticRegression", "sklearn.linear_model", {"max_iter": 1000, "class_weight": "balanced"}),
+    ]
+    return _dump("Riemannian transfer, aligned people", paradigm, [_ALIGNMENT, _TANGENT_SPACE], steps)
+
+
+def _dump(name, paradigm, citations, steps):
+    pipeline = [{"name": step, "from": module, "parameters": options} for step, module, options in steps]
+    content = {"name": name, "paradigms": [paradigm], "citations": citations, "pipeline": pipeline}
     note = "# Written by `autotransfer pipelines --out moabb_pipelines`; change the grid, not this file.\n"
     return note + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000)

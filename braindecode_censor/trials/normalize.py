@@ -253,7 +253,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
                 f"SubjectNormalizer(how={self.how!r}) has no trials of the new person and uses the population's "
                 "statistics; adapt(X) with unlabelled trials of the person returns one that knows the person.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,  # scikit-learn wraps this method once
             )
         return self.affine(signals)
 
