@@ -33,7 +33,8 @@ paradigms: [ERP]
 pipeline:
   - name: CensoredEEGClassifier
     from: braindecode_censor
-    parameters: {{penalty: {penalty}, censoring: marginal, weight: 0.3, max_epochs: 10, lr: 0.01, batch_size: 32}}
+    parameters: {{penalty: {penalty}, censoring: marginal, weight: 0.3, max_epochs: 10, lr: 0.01, batch_size: 32,
+                 normalize: trial, keep: best, valid_subject: rotate}}
 """
 for name, penalty in {"plain": "null", "adversary": "adv"}.items():
     (folder / "pipelines" / f"{name}.yml").write_text(TEMPLATE.format(name=name, penalty=penalty))
@@ -42,7 +43,7 @@ for name, penalty in {"plain": "null", "adversary": "adv"}.items():
 # The benchmark
 # -------------
 # MOABB evaluates datasets that it knows. :func:`braindecode_censor.register` makes ours known, and any class of your
-# own that needs no arguments; for MOABB's own P300 and motor imagery data it is not needed. Only
+# own; for MOABB's own P300 and motor imagery data it is not needed. Only
 # ``CrossSubject`` knows more than one person, so only there can a decoder be censored; in the others the estimator
 # refuses to train rather than ignore the penalty.
 
