@@ -1,4 +1,4 @@
-"""Are trials standardised and their moments taken once per fit, and is the result that of the stock path?"""
+"""Are trials normalised and their moments taken once per fit, and is the result that of the stock path?"""
 
 import gc
 import weakref
@@ -11,12 +11,18 @@ from skorch.callbacks import Callback, EarlyStopping, LRScheduler
 from skorch.helper import predefined_split
 from torch.utils.data import Subset, TensorDataset
 
-from braindecode_censor import CensoredEEGClassifier, encoder, protocol
+from braindecode_censor import PAPER, CensoredEEGClassifier
+from braindecode_censor.encoders import eegnet
 from braindecode_censor.encoders.eegnet import FastEEGNet
-from braindecode_censor.training.protocol import inverse_sqrt
-from braindecode_censor.trials.dataset import TrialLoader, Trials, home, zscore
+from braindecode_censor.training import protocol
+from braindecode_censor.trials.dataset import TrialLoader, Trials, home
+from braindecode_censor.trials.trialwise import zscore
 
-LONG = {"max_epochs": 10, "batch_size": 32, "module__F1": 4, "module__D": 1}
+LONG = {**PAPER, "max_epochs": 10, "batch_size": 32, "module__F1": 4, "module__D": 1}
+
+
+def inverse_sqrt(epoch):
+    return (epoch + 1) ** -0.5
 
 
 def _count(monkeypatch, owner, name):
@@ -26,13 +32,13 @@ def _count(monkeypatch, owner, name):
     return calls
 
 
-def test_trials_are_standardised_once_and_moments_taken_once(data, monkeypatch):
-    standardised = _count(monkeypatch, protocol, "zscore")
-    by_batch = _count(monkeypatch, encoder, "batch_moments")
-    by_trial = _count(monkeypatch, encoder, "lag_moments")
+def test_trials_are_normalised_once_and_moments_taken_once(data, monkeypatch):
+    normalised = _count(monkeypatch, protocol, "normalize_trials")
+    by_batch = _count(monkeypatch, eegnet, "batch_moments")
+    by_trial = _count(monkeypatch, eegnet, "lag_moments")
     clf = CensoredEEGClassifier(penalty=None, **LONG)
     clf.fit(*data)
-    assert len(standardised) == 1
+    assert len(normalised) == 1
     assert len(by_trial) == 3, "one trial for the size of the table, then 128 in chunks of 64"
     # What remains are the forward passes of the module's own constructor.
     built = len(by_batch)
@@ -45,16 +51,16 @@ def test_trials_are_standardised_once_and_moments_taken_once(data, monkeypatch):
 def test_moments_are_taken_by_batch_where_a_table_does_not_pay(data, monkeypatch, reason):
     if reason == "memory":
         monkeypatch.setattr(protocol, "_LARGEST_TABLE", 1000)
-    by_batch = _count(monkeypatch, encoder, "batch_moments")
+    by_batch = _count(monkeypatch, eegnet, "batch_moments")
     epochs = 3 if reason == "epochs" else 10
     CensoredEEGClassifier(penalty=None, **{**LONG, "max_epochs": epochs}).fit(*data)
     assert len(by_batch) >= 4 * epochs
 
 
 def test_the_table_changes_nothing_but_rounding(data, monkeypatch):
-    table = CensoredEEGClassifier(penalty="mmd", weight=1.0, **LONG).fit(*data)
+    table = CensoredEEGClassifier(penalty="mmd", **LONG).fit(*data)
     monkeypatch.setattr(protocol, "_LARGEST_TABLE", 0)
-    batch = CensoredEEGClassifier(penalty="mmd", weight=1.0, **LONG).fit(*data)
+    batch = CensoredEEGClassifier(penalty="mmd", **LONG).fit(*data)
     np.testing.assert_allclose(table.history[:, "train_loss"], batch.history[:, "train_loss"], rtol=1e-4)
     np.testing.assert_allclose(table.predict_proba(data[0]), batch.predict_proba(data[0]), atol=1e-3)
 
@@ -149,7 +155,9 @@ def stock_fit(data, valid_subject, max_epochs):
 
 def test_fast_network_and_resident_data_give_the_stock_scores(data):
     x, y, subjects = data
-    ours = CensoredEEGClassifier(penalty=None, sampling="shuffle", max_epochs=10, batch_size=32).fit(*data)
+    ours = CensoredEEGClassifier(
+        penalty=None, sampling="shuffle", **{**PAPER, "max_epochs": 10, "batch_size": 32}
+    ).fit(*data)
     stock = stock_fit(data, ours.valid_subject_, 10)
     for name in ("train_loss", "valid_loss"):
         np.testing.assert_allclose(ours.history[:, name], stock.history[:, name], rtol=2e-3)
@@ -160,7 +168,7 @@ def test_fast_network_and_resident_data_give_the_stock_scores(data):
 
 
 def test_the_history_has_what_skorchs_has(data, quick):
-    clf = CensoredEEGClassifier(penalty=None, **quick).fit(*data)
+    clf = CensoredEEGClassifier(penalty=None, valid_subject="rotate", **quick).fit(*data)
     stock = stock_fit(data, 1, 2)
     assert set(stock.history[-1]) - {"valid_acc", "valid_acc_best"} <= set(clf.history[-1])
     assert clf.history[-1]["batches"][0].keys() == stock.history[-1]["batches"][0].keys()
