@@ -105,7 +105,7 @@ def test_probability_is_the_share_of_trials_changed(batch):
 
 @pytest.mark.parametrize("name", AUGMENTATIONS)
 def test_every_name_changes_signals_reproducibly_and_alike_alone_and_in_a_fleet(batch, name):
-    augmentation, batch = make(name, probability=1.0), batch[:4]
+    augmentation, batch = make(name, probability=1.0), batch[:8]
     one = augmentation.apply(batch, step=5)
     assert one.shape == batch.shape
     assert one.dtype == torch.float32
