@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from rhythms import simulate
 
-from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor import PAPER, CensoredEEGClassifier
 
-OPTIONS = {"max_epochs": 25, "batch_size": 32, "lr": 3e-3}
+OPTIONS = {**PAPER, "max_epochs": 20, "batch_size": 32, "lr": 3e-3, "valid_subject": 4}
 
 
 def _train(data, **options):
@@ -14,8 +14,8 @@ def _train(data, **options):
     place = np.arange(len(y)) % 64
     train = (subjects != 5) & (place < 40)
     probe, test = (subjects != 5) & (place >= 40), subjects == 5
-    clf = CensoredEEGClassifier(**OPTIONS, **options).fit(x[train], y[train], subjects[train])
-    report = clf.leakage(x[probe], y[probe], subjects[probe], n_boot=200)
+    clf = CensoredEEGClassifier(**{**OPTIONS, **options}).fit(x[train], y[train], subjects[train])
+    report = clf.leakage(x[probe], y[probe], subjects[probe], n_boot=10, probes=("logistic",))
     return report, clf.score(x[test], y[test])
 
 

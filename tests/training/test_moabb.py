@@ -1,20 +1,22 @@
 """Does it run inside MOABB itself: real datasets, real evaluation, real YAML, real HDF5?"""
 
+import pickle
 import warnings
+from typing import ClassVar
 
 import moabb
 import numpy as np
 import pytest
 import yaml
 from moabb.datasets.fake import FakeDataset
-from moabb.evaluations import CrossSubjectEvaluation, WithinSessionEvaluation
+from moabb.evaluations import CrossSubjectEvaluation, CrossSubjectMode, WithinSessionEvaluation
 from moabb.paradigms import P300
 from sklearn.pipeline import make_pipeline
 
-from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor import PAPER, CensoredEEGClassifier
 
 moabb.set_log_level("error")
-SMALL = {"module__F1": 4, "module__D": 1, "max_epochs": 2, "batch_size": 32}
+SMALL = {**PAPER, "module__F1": 4, "module__D": 1, "max_epochs": 2, "batch_size": 32}
 
 
 def _dataset(kind=FakeDataset, subjects=(1, 2, 3, 4), n_sessions=1, **options):
@@ -60,8 +62,8 @@ SCORER = {
 }
 
 
-def _evaluate(dataset, pipelines, folder, evaluation=CrossSubjectEvaluation, **options):
-    paradigm = P300(resample=64, tmax=1.0, scorer=SCORER)
+def _evaluate(dataset, pipelines, folder, evaluation=CrossSubjectEvaluation, scorer=SCORER, **options):
+    paradigm = P300(resample=64, tmax=1.0, scorer=scorer)
     options = {"hdf5_path": str(folder), "overwrite": False, "suffix": "front", **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -132,6 +134,85 @@ def test_an_evaluation_without_subjects_raises(tmp_path):
         _evaluate(_dataset(), {"mmd": _pipeline()}, tmp_path, WithinSessionEvaluation)
 
 
+def test_the_plain_network_runs_within_sessions(tmp_path):
+    plain = CensoredEEGClassifier(penalty=None, max_steps=2, module__F1=4)
+    results = _evaluate(
+        _dataset(subjects=(1, 2)), {"plain": plain}, tmp_path, WithinSessionEvaluation, "accuracy"
+    )
+    assert np.isfinite(results["score"]).all()
+
+
+# --- what may be known of the new person ------------------------------------------------------------------
+
+
+class Noted(CensoredEEGClassifier):
+    """Notes what it was given of the new person, and what it answers."""
+
+    notes: ClassVar = []
+
+    def fit(
+        self, X, y=None, subjects=None, X_target_unlabeled=None, X_target_labeled=None, y_target_labeled=None
+    ):
+        targets = {
+            "X_target_unlabeled": X_target_unlabeled,
+            "X_target_labeled": X_target_labeled,
+            "y_target_labeled": y_target_labeled,
+        }
+        targets = {name: value for name, value in targets.items() if value is not None}
+        super().fit(X, y, subjects, **targets)
+        given = {name: len(value) for name, value in targets.items()}
+        self.notes.append((given, self.adapted_, self.head_ is not None, self.normalizer_.n_target_))
+        return self
+
+
+def _score(mode, folder):
+    Noted.notes.clear()
+    clf = Noted(max_steps=3, module__F1=4, module__D=1, batch_size=32, penalty=None)
+    results = _evaluate(_dataset(subjects=(1, 2, 3)), {"clf": clf}, folder, scorer="roc_auc", cs_mode=mode)
+    assert len(results) == 3
+    assert np.isfinite(results["score"]).all()
+    return results.sort_values("subject")["score"].to_numpy(), list(Noted.notes)
+
+
+def test_alone_or_trial_by_trial_is_the_same(tmp_path):
+    whole, notes = _score(CrossSubjectMode.TRAIN, tmp_path / "whole")
+    single, _ = _score(CrossSubjectMode.TRAIN_TRIALWISE, tmp_path / "single")
+    np.testing.assert_allclose(whole, single)
+    assert notes == [({}, False, False, 0)] * 3
+
+
+@pytest.mark.parametrize(
+    ("mode", "share", "labelled"),
+    [
+        ("train_and_target_unlabeled_20p", 0.2, False),
+        ("train_and_target_unlabeled_50p", 0.5, False),
+        ("train_and_target_unlabeled_full", 1.0, False),
+        ("train_and_target_labeled_20p", 0.2, True),
+        ("train_and_target_labeled_50p", 0.5, True),
+    ],
+)
+def test_the_persons_trials_reach_the_decoder(tmp_path, mode, share, labelled):
+    _, notes = _score(mode, tmp_path)
+    assert len(notes) == 3
+    for given, adapted, corrected, n_target in notes:
+        names = {"X_target_labeled", "y_target_labeled"} if labelled else {"X_target_unlabeled"}
+        assert set(given) == names
+        assert adapted and corrected == labelled
+        assert n_target == given[min(given)] == pytest.approx(24 * share, abs=1)
+
+
+def test_saved_models(tmp_path):
+    """A bare estimator, which MOABB pickles."""
+    clf = CensoredEEGClassifier(max_steps=2, module__F1=4, penalty=None)
+    _evaluate(_dataset(subjects=(1, 2)), {"clf": clf}, tmp_path, scorer="accuracy", save_model=True)
+    saved = sorted(tmp_path.rglob("*.pkl"))
+    assert len(saved) == 2
+    model = pickle.loads(saved[0].read_bytes())
+    assert model.predict_proba(
+        np.ones((2, *(model.signal_args_[k] for k in ("n_chans", "n_times"))))
+    ).shape == (2, 2)
+
+
 def test_benchmark_from_yaml(tmp_path, monkeypatch):
     folder = tmp_path / "pipelines"
     folder.mkdir()
@@ -139,7 +220,7 @@ def test_benchmark_from_yaml(tmp_path, monkeypatch):
         step = {
             "name": "CensoredEEGClassifier",
             "from": "braindecode_censor",
-            "parameters": {"penalty": "adv", "censoring": "conditional", "weight": weight, **SMALL},
+            "parameters": {**SMALL, "penalty": "adv", "censoring": "conditional", "weight": weight},
         }
         text = yaml.safe_dump({"name": f"adv {weight}", "paradigms": ["P300"], "pipeline": [step]})
         (folder / f"adv_{weight}.yml").write_text(text)

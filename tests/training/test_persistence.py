@@ -1,23 +1,25 @@
 """Does a saved estimator predict the same in a new process, and does a bad file say so?"""
 
+import copy
 import json
 import os
 import pickle
 import subprocess
 import sys
 
+import joblib
 import numpy as np
 import pytest
 import torch
 from braindecode.models import EEGNet
 from moabb.analysis.results import get_digest
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from sklearn.pipeline import make_pipeline
 
 from braindecode_censor import CensoredEEGClassifier
 
 PIPELINE = {"penalty": "adv", "censoring": "conditional", "weight": 0.3, "module__F1": 4, "max_epochs": 2}
+WORDS = np.array(["left", "right"])
 
 NEW_PROCESS = """
 import sys
@@ -28,7 +30,9 @@ from braindecode_censor import CensoredEEGClassifier
 folder, options = sys.argv[1], eval(sys.argv[2])
 clf = CensoredEEGClassifier.load(f"{folder}/clf.safetensors")
 x = np.load(f"{folder}/x.npy")
-np.savez(f"{folder}/out.npz", proba=clf.predict_proba(x), y=clf.predict(x), z=clf.features(x))
+person = CensoredEEGClassifier.load(f"{folder}/person.safetensors")
+np.savez(f"{folder}/out.npz", proba=clf.predict_proba(x), y=clf.predict(x), z=clf.features(x),
+         person=person.predict_proba(x), adapted=clf.adapt(x[:40]).predict_proba(x))
 print("digest", get_digest(make_pipeline(CensoredEEGClassifier(**options))))
 """
 
@@ -36,11 +40,13 @@ print("digest", get_digest(make_pipeline(CensoredEEGClassifier(**options))))
 @pytest.fixture(scope="module")
 def fitted(data):
     x, y, subjects = data
-    return CensoredEEGClassifier(**PIPELINE).fit(x, np.array(["left", "right"])[y], subjects)
+    return CensoredEEGClassifier(**PIPELINE).fit(x, WORDS[y], subjects)
 
 
 def test_save_load_in_a_new_process_predict(data, fitted, tmp_path):
     fitted.save(tmp_path / "clf.safetensors")
+    person = fitted.adapt(data[0][:40], WORDS[data[1][:40]])
+    person.save(tmp_path / "person.safetensors")
     np.save(tmp_path / "x.npy", data[0])
     # Another hash seed: the key of MOABB's results must not depend on the order of a set.
     environment = {**os.environ, "PYTHONHASHSEED": "4242", "OMP_NUM_THREADS": "1"}
@@ -50,11 +56,14 @@ def test_save_load_in_a_new_process_predict(data, fitted, tmp_path):
         capture_output=True,
         text=True,
         check=True,
+        timeout=120,
     )
     found = np.load(tmp_path / "out.npz")
     assert np.array_equal(found["proba"], fitted.predict_proba(data[0]))
     assert np.array_equal(found["y"], fitted.predict(data[0]))
     assert np.array_equal(found["z"], fitted.features(data[0]))
+    assert np.array_equal(found["person"], person.predict_proba(data[0]))
+    assert np.array_equal(found["adapted"], fitted.adapt(data[0][:40]).predict_proba(data[0]))
     digest = get_digest(make_pipeline(CensoredEEGClassifier(**PIPELINE)))
     assert f"digest {digest}" in done.stdout
 
@@ -65,8 +74,10 @@ def test_what_was_fitted_comes_back(data, fitted, tmp_path):
     loaded = CensoredEEGClassifier.load(tmp_path / "clf")
     assert torch.equal(state, torch.get_rng_state())
     assert loaded.classes_.tolist() == ["left", "right"]
-    for name in ("valid_score_", "best_epoch_", "valid_subject_", "signal_args_", *PIPELINE):
+    for name in ("best_epoch_", "valid_subject_", "signal_args_", "adapted_", *PIPELINE):
         assert getattr(loaded, name) == getattr(fitted, name), name
+    assert np.isnan(loaded.valid_score_)
+    assert np.array_equal(loaded.normalizer_.population_, fitted.normalizer_.population_)
     loaded.fit(*data)  # and can be trained again
     assert loaded.classes_.tolist() == [0, 1]
 
@@ -78,7 +89,8 @@ def test_no_pickle_is_written(fitted, tmp_path):
         pickle.loads(data)
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])  # a JSON header and raw numbers are all there is
-    assert set(header) - {"__metadata__"} == set(fitted.module_.state_dict())
+    names = {f"module.{name}" for name in fitted.module_.state_dict()}
+    assert set(header) - {"__metadata__"} == names | {"normalizer.people"}
 
 
 class Mine(EEGNet):
@@ -105,17 +117,37 @@ def test_what_a_file_cannot_hold_must_be_given(data, quick, tmp_path, options):
     assert np.array_equal(loaded.predict_proba(data[0]), clf.predict_proba(data[0]))
 
 
-def test_a_file_that_does_not_say_what_it_lacks(fitted, tmp_path):
+def _pickled(clf):
+    return pickle.loads(pickle.dumps(clf))
+
+
+@pytest.mark.parametrize("kind", ["general", "unlabelled", "labelled"])
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda clf: pickle.loads(pickle.dumps(clf))], ids=["deepcopy", "pickle"]
+)
+def test_a_fitted_estimator_can_be_copied_and_pickled(data, fitted, kind, copied):
+    x, y = data[0][:40], WORDS[data[1][:40]]
+    clf = {"general": fitted, "unlabelled": fitted.adapt(x), "labelled": fitted.adapt(x, y)}[kind]
+    twin = copied(clf)
+    assert twin is not clf and twin.module_ is not clf.module_
+    assert np.array_equal(twin.predict_proba(data[0]), clf.predict_proba(data[0]))
+    assert twin.get_params(deep=False).keys() == clf.get_params(deep=False).keys()
+    assert twin.history[:, "train_loss"] == fitted.history[:, "train_loss"]
+    twin.partial_fit(data[0], WORDS[data[1]], subjects=data[2])  # and trains on, without touching the first
+    assert len(twin.history) == len(clf.history) + 2
+
+
+def test_joblib(data, fitted, tmp_path):
+    joblib.dump(fitted, tmp_path / "clf.joblib")
+    loaded = joblib.load(tmp_path / "clf.joblib")
+    assert np.array_equal(loaded.predict_proba(data[0]), fitted.predict_proba(data[0]))
+
+
+def test_a_file_of_an_older_version_is_refused(fitted, tmp_path):
     fitted.save(tmp_path / "clf")
-    with safe_open(tmp_path / "clf", framework="pt") as file:
-        metadata = file.metadata()
-    header = json.loads(metadata["header"])
-    del header["unsaved"]  # as files were written before
-    save_file(load_file(tmp_path / "clf"), tmp_path / "old", {**metadata, "header": json.dumps(header)})
-    assert CensoredEEGClassifier.load(tmp_path / "old").module == "EEGNet"
-    del header["params"]["module"]
-    save_file(load_file(tmp_path / "clf"), tmp_path / "old", {**metadata, "header": json.dumps(header)})
-    with pytest.raises(ValueError, match=r"pass load\(path, module="):
+    metadata = {**_metadata(tmp_path / "clf"), "format": "braindecode-censor classifier 1"}
+    save_file(load_file(tmp_path / "clf"), tmp_path / "old", metadata)
+    with pytest.raises(ValueError, match="Files of other versions cannot be read: train again"):
         CensoredEEGClassifier.load(tmp_path / "old")
 
 
