@@ -1,3 +1,3 @@
 """The one place where the version is written."""
 
-__version__ = "0.1.0.dev3"
+__version__ = "0.1.0.dev4"
