@@ -1,0 +1,195 @@
+"""Doing trainings of pairs: here, in processes, on a Dask cluster, or many at once as a fleet on a GPU."""
+
+import os
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import joblib
+import torch
+
+from braindecode_censor.fleet import train_fleet
+from braindecode_censor.fleet.member import check_estimator
+from braindecode_censor.search.backends import end_with
+from braindecode_censor.search.pair_trainings import Outcome, quiet, test_on_pair, train_pairs
+
+__all__ = ["PairRunner", "Task"]
+
+
+@dataclass
+class Task:
+    """What one worker does in one go.
+
+    Parameters
+    ----------
+    candidate : Candidate
+        What to train.
+    positions : list of int
+        Positions of the pairs, one after the other.
+    steps : int or None
+        Steps of a network.
+    deadline, expected : float or None, float
+        As for :func:`~braindecode_censor.search.pair_trainings.train_pairs`.
+    """
+
+    candidate: object
+    positions: list
+    steps: int | None = None
+    deadline: float | None = None
+    expected: float = 0.0
+
+    def do(self, data):
+        """Train.
+
+        Parameters
+        ----------
+        data : PairData
+            The trials.
+
+        Returns
+        -------
+        outcomes : list of Outcome
+            One per pair, fewer if time ran out.
+        """
+        return train_pairs(self.candidate, self.positions, self.steps, data, self.deadline, self.expected)
+
+
+class PairRunner:
+    """Does trainings and keeps what is finished.
+
+    Parameters
+    ----------
+    data : PairData
+        The trials.
+    store : PairStore
+        Where finished trainings are kept.
+    n_jobs : int
+        Trainings at a time, in processes of this machine; joblib's -1 is one per core.
+    client : dask.distributed.Client or None
+        Cluster to train on instead.
+    """
+
+    def __init__(self, data, store, n_jobs=1, client=None):
+        self.data, self.store, self.client = data, store, client
+        on_gpu = torch.device(data.device).type == "cuda"
+        self.jobs = 1 if on_gpu else joblib.effective_n_jobs(n_jobs)
+        if client is not None:
+            self.jobs = max(1, sum(client.nthreads().values()))
+        self.has_fleet = on_gpu and client is None
+
+    def is_for_fleet(self, candidate):
+        """Tell whether a candidate is trained many at once.
+
+        Parameters
+        ----------
+        candidate : Candidate
+            Any candidate.
+
+        Returns
+        -------
+        fits : bool
+            Only networks that the fleet knows, on a GPU.
+        """
+        if not self.has_fleet or candidate.kind != "network":
+            return False
+        try:
+            check_estimator(self.data.make(candidate, 0))
+        except ValueError:
+            return False
+        return True
+
+    def run(self, tasks, begin=lambda task: task):
+        """Do tasks, as far as they may be begun.
+
+        Parameters
+        ----------
+        tasks : iterable of Task
+            In the order in which they should be begun.
+        begin : callable
+            Called with every task when a worker is free for it; returns the task, maybe with a deadline, or None
+            if there is no time for it.
+
+        Yields
+        ------
+        outcome : Outcome
+            As soon as each is finished. What was found in the store comes first.
+        """
+        waiting = []
+        for task in tasks:
+            left = []
+            for position in task.positions:
+                known = self.store.read(task.candidate, position, task.steps, self.data)
+                if known is None:
+                    left.append(position)
+                else:
+                    yield known
+            if left:
+                waiting.append(replace(task, positions=left))
+        candidates = {task.candidate.name: task.candidate for task in waiting}
+        for outcomes in self._work(waiting, begin):
+            for outcome in outcomes:
+                self.store.write(candidates[outcome.candidate], outcome, self.data)
+                yield outcome
+
+    def _work(self, tasks, begin):
+        allowed = (task for task in map(begin, tasks) if task is not None)
+        if self.jobs == 1 and self.client is None:
+            for task in allowed:
+                yield task.do(self.data)
+            return
+        with self._context():
+            pool = joblib.Parallel(
+                n_jobs=self.jobs,
+                return_as="generator_unordered",
+                batch_size=1,
+                pre_dispatch=self.jobs,  # so that `begin` is called when a worker is free, not before
+            )
+            parent = os.getpid() if self.client is None else None
+            yield from pool(joblib.delayed(_train_task)(task, self.data, parent) for task in allowed)
+
+    def _context(self):
+        if self.client is not None:
+            return joblib.parallel_config("dask", client=self.client)
+        return joblib.parallel_config("loky", inner_max_num_threads=1) if self.jobs > 1 else nullcontext()
+
+    def run_fleet(self, tasks):
+        """Do trainings of networks all at once.
+
+        Parameters
+        ----------
+        tasks : list of Task
+            All of them are begun.
+
+        Yields
+        ------
+        outcome : Outcome
+            As soon as each is finished.
+        """
+        members, candidates, started = [], {}, time.perf_counter()
+        for task in tasks:
+            candidates[task.candidate.name] = task.candidate
+            for position in task.positions:
+                known = self.store.read(task.candidate, position, task.steps, self.data)
+                if known is not None:
+                    yield known
+                    continue
+                outcome = Outcome(task.candidate.name, position, task.steps)
+                estimator = self.data.make(task.candidate, position, task.steps)
+                members.append((outcome, estimator, self.data.seen_without(position)))
+        if not members:
+            return
+        with quiet():
+            for member in train_fleet(members, self.data.X, self.data.y, self.data.people):
+                outcome = replace(member.key, seconds=(time.perf_counter() - started) / len(members))
+                if member.error is None:
+                    outcome = test_on_pair(member.clf, outcome, self.data)
+                else:
+                    outcome = replace(outcome, error=member.error)
+                self.store.write(candidates[outcome.candidate], outcome, self.data)
+                yield outcome
+
+
+def _train_task(task, data, parent):
+    if parent is not None:
+        end_with(parent)
+    return task.do(data)

@@ -1,0 +1,376 @@
+"""The search: classical candidates, networks by successive halving, censoring on top; within a budget."""
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from math import ceil
+
+import numpy as np
+
+from braindecode_censor.search.budget import Cost, Rung, choose_rung, count_rungs
+from braindecode_censor.search.ensemble import balanced_loss, balanced_weights
+from braindecode_censor.search.family import censored_candidates
+from braindecode_censor.search.heldout import HeldOut
+from braindecode_censor.search.pair_runner import Task
+from braindecode_censor.search.pair_trainings import train_pair
+
+__all__ = ["PairSearch", "SearchResult"]
+
+# Share of the time for trainings that is used up when a stage ends, if there are networks, and if there is censoring.
+_CLASSICAL, _NETWORKS = 0.3, 0.75
+_CENSORED_COST = 1.4  # of a censored step, in plain ones; corrected by the first training
+_PROBE = 48  # trials of a first look at a classical candidate's speed
+_CALIBRATION = (3, 9)  # steps of two short trainings that tell a network's speed
+_FLEET_CALIBRATION = (20, 60)
+_FLEET_BLOCKS = (
+    3  # in which the pairs of a round are trained, so that there is something to judge the time by
+)
+
+
+@dataclass
+class SearchResult:
+    """What a search has found.
+
+    Parameters
+    ----------
+    heldout : HeldOut
+        What all candidates say about people whom they have not seen.
+    models : dict of (str, int) to bytes or object
+        Fitted estimators by candidate and pair.
+    candidates : dict of str to Candidate
+        All candidates that were tried.
+    finalists : list of str
+        Candidates that were trained often enough to be combined.
+    seconds, trainings : dict of str to float, dict of str to int
+        What each candidate has cost.
+    errors : dict of str to str
+        Why candidates failed.
+    strict : bool
+        Whether no score had a part in what was trained.
+    interrupted : bool
+        Whether Ctrl-C ended the search.
+    """
+
+    heldout: HeldOut
+    models: dict = field(default_factory=dict)
+    candidates: dict = field(default_factory=dict)
+    finalists: list = field(default_factory=list)
+    seconds: dict = field(default_factory=lambda: defaultdict(float))
+    trainings: dict = field(default_factory=lambda: defaultdict(int))
+    errors: dict = field(default_factory=dict)
+    strict: bool = True
+    interrupted: bool = False
+
+    def loss(self, name):
+        """Return the balanced held-out loss of a candidate.
+
+        Parameters
+        ----------
+        name : str
+            The candidate.
+
+        Returns
+        -------
+        loss : float
+            Lower is better; infinite if it was not trained.
+        """
+        if not self.heldout.found.get(name):
+            return np.inf
+        P, y, people = self.heldout.of_population([name])
+        return float(balanced_loss(P[0, np.arange(len(y)), y], balanced_weights(y, people)))
+
+    def forget(self, name):
+        """Drop all that a candidate was trained for.
+
+        Parameters
+        ----------
+        name : str
+            The candidate.
+        """
+        self.heldout.forget(name)
+        for key in [key for key in self.models if key[0] == name]:
+            del self.models[key]
+
+
+class PairSearch:
+    """Successive halving over candidates, judged by people they have not seen.
+
+    Parameters
+    ----------
+    data : PairData
+        The trials.
+    candidates : list of Candidate
+        What to try, the most promising first.
+    censored : bool
+        Whether to try censoring on top of the best network.
+    budget : Budget
+        Time or trainings.
+    runner : PairRunner
+        Where to train.
+    report : callable
+        Called with an outcome and the result so far after every training.
+    """
+
+    def __init__(self, data, candidates, censored, budget, runner, report=lambda outcome, result: None):
+        self.data, self.candidates, self.censored = data, candidates, censored
+        self.budget, self.runner, self.report = budget, runner, report
+        labels = [data.y[data.trials_of(person)] for person in range(data.n_people)]
+        self.result = SearchResult(HeldOut(labels, data.pairs))
+        self.costs, self.steps = {}, {}
+
+    def run(self):
+        """Search.
+
+        Returns
+        -------
+        result : SearchResult
+            Also after Ctrl-C, if anything was finished.
+        """
+        result = self.result
+        quick = [c for c in self.candidates if c.kind != "network"]
+        networks = [c for c in self.candidates if c.kind == "network"]
+        finalists = []
+        try:
+            finalists += self._quick(quick, self._share_of_quick(quick, networks))
+            finalists += self._halve(networks, _NETWORKS if self.censored else 1.0)
+            if self.censored:
+                finalists += self._censor(networks)
+        except KeyboardInterrupt:
+            if not result.models:
+                raise
+            result.interrupted, result.strict = True, False
+            finalists = list(result.heldout.found)
+        result.finalists = self._comparable(finalists)
+        if not result.finalists:
+            self._complain()
+        return result
+
+    def _complain(self):
+        if self.result.errors:
+            told = "; ".join(f"{name}: {error}" for name, error in self.result.errors.items())
+            raise ValueError(f"every candidate failed. {told}")
+        raise ValueError(
+            f"time_limit={self.budget.limit:g} s is too short for one training of any candidate; "
+            f"{self.budget.elapsed():.1f} s were spent measuring their speed. Allow more time."
+        )
+
+    def _comparable(self, names):
+        """Keep the candidates that share enough pairs: few pairs of one would leave little to compare all others by."""
+        found = self.result.heldout.found
+        counts = {name: len(found.get(name, ())) for name in dict.fromkeys(names)}
+        enough = min(max(counts.values(), default=0), ceil(self.data.n_people / 2))
+        return [name for name, count in counts.items() if count >= max(1, enough)]
+
+    # What is trained is noted here, whoever trained it.
+
+    def _note(self, outcome):
+        result, name = self.result, outcome.candidate
+        self.budget.trained += 1
+        result.seconds[name] += outcome.seconds
+        result.trainings[name] += 1
+        if outcome.error is not None:
+            result.errors[name] = outcome.error
+            result.forget(name)
+        elif name not in result.errors:
+            if self.steps.setdefault(name, outcome.steps) != outcome.steps:  # trained anew, with more steps
+                result.forget(name)
+                self.steps[name] = outcome.steps
+            result.heldout.add(name, outcome.position, outcome.first, outcome.second)
+            result.models[name, outcome.position] = outcome.model
+            cost = self.costs.get(name)
+            if cost is not None and outcome.steps:  # several trainings side by side are slower than one alone
+                cost.per_step = max(outcome.seconds - cost.overhead, 1e-6) / outcome.steps
+        self.report(outcome, result)
+
+    def _known(self, candidates):
+        for candidate in candidates:
+            self.result.candidates[candidate.name] = candidate
+
+    def _good(self, candidates):
+        return [c for c in candidates if c.name not in self.result.errors]
+
+    # Classical candidates cost little, and all of them are trained.
+
+    def _share_of_quick(self, quick, networks):
+        if not networks:
+            return 1.0
+        if self.budget.max_trainings is None:
+            return _CLASSICAL
+        return (_NETWORKS if self.censored else 1.0) * len(quick) / len(quick + networks)
+
+    def _quick(self, candidates, until):
+        self._known(candidates)
+        if not candidates:
+            return []
+        n_pairs = len(self.data.pairs)
+        if self.budget.max_trainings is not None:
+            # Candidates that would not be trained once are left out.
+            room = max(1, self.budget.trainings_left(until))
+            candidates = candidates[:room]
+            n_pairs = min(n_pairs, room // len(candidates))
+        expected = {}
+        if self.budget.limit is not None:
+            expected = {c.name: self._probe(c) for c in candidates}
+        once = min(n_pairs, ceil(self.data.n_people / 2))
+        for positions in (range(once), range(once, n_pairs)):  # first everybody's first pairs
+            tasks = [Task(c, list(positions)) for c in self._good(candidates)]
+            waiting = len(tasks)
+
+            def begin(task):
+                nonlocal waiting
+                waiting -= 1
+                if self.budget.limit is None:
+                    return task
+                turns = ceil((waiting + 1) / self.runner.jobs)
+                deadline = time.time() + self.budget.left(until) / turns
+                return replace(task, deadline=deadline, expected=expected[task.candidate.name])
+
+            for outcome in self.runner.run([task for task in tasks if task.positions], begin):
+                self._note(outcome)
+        return [c.name for c in self._good(candidates)]
+
+    def _probe(self, candidate):
+        """Predict the time of a candidate's first training from one with few trials."""
+        data = self.data
+        seen = data.seen_without(0)
+        few = np.concatenate(
+            [seen[data.y[seen] == k][: _PROBE // data.n_classes] for k in range(data.n_classes)]
+        )
+        started = time.perf_counter()
+        kept = np.union1d(few, np.concatenate([data.trials_of(p)[:4] for p in data.pairs[0]]))
+        part = type(data)(
+            data.X[kept], data.y[kept], data.people[kept], data.pairs, data.target, data.sfreq, "cpu"
+        )
+        train_pair(candidate, 0, None, part)
+        return (time.perf_counter() - started) * len(data.X) / len(kept)
+
+    # Networks are halved.
+
+    def _halve(self, candidates, until, like=None):
+        """Train the better half of the candidates longer, again and again, and return those that are left."""
+        self._known(candidates)
+        if self.budget.limit is not None:
+            self._calibrate(candidates, until, like)
+        candidates = self._good(candidates)
+        if not candidates:
+            return []
+        rungs = 1 if self._everything_fits(candidates, until) else count_rungs(len(candidates))
+        for left in range(rungs, 0, -1):
+            rung = self._choose(candidates, until, left)
+            if rung is None:
+                break
+            self.result.strict &= rungs == 1 and rung.n_candidates == len(candidates)
+            candidates = candidates[: rung.n_candidates]
+            self._train_rung(candidates, rung, self.budget.elapsed() + self.budget.left(until) / left)
+            candidates = sorted(self._good(candidates), key=lambda c: self.result.loss(c.name))
+            if left > 1:
+                candidates = candidates[: ceil(len(candidates) / 2)]
+        return [c.name for c in candidates]
+
+    def _everything_fits(self, candidates, until):
+        if self.budget.max_trainings is not None:
+            return len(candidates) * len(self.data.pairs) <= self.budget.trainings_left(until)
+        if self.budget.limit is None:
+            return True
+        rung = self._choose(candidates, until, 1)
+        everything = rung and rung.share == 1 and rung.n_pairs == len(self.data.pairs)
+        return bool(everything) and rung.n_candidates == len(candidates)
+
+    def _choose(self, candidates, until, rounds_left):
+        n_pairs, last = len(self.data.pairs), rounds_left == 1
+        if self.budget.max_trainings is not None:
+            room = int(self.budget.trainings_left(until) / rounds_left)
+            done = max((len(self.result.heldout.found.get(c.name, ())) for c in candidates), default=0)
+            if room < 1:
+                return None
+            count = min(len(candidates), room)
+            return Rung(count, min(n_pairs, max(1, done + room // count)), 1.0)
+        if self.budget.limit is None:
+            return Rung(len(candidates), n_pairs, 1.0)
+        costs = [self.costs[c.name] for c in candidates]
+        seconds = self.budget.left(until) / rounds_left
+        return choose_rung(costs, seconds, self.data.n_people, n_pairs, self.runner.jobs, last)
+
+    def _train_rung(self, candidates, rung, end):
+        """Train all candidates of a round, as long as trainings should be finished by its end."""
+        fleet = [c for c in candidates if self.runner.is_for_fleet(c)]
+        alone = [c for c in candidates if c not in fleet]
+        blocks = np.array_split(np.arange(rung.n_pairs), min(_FLEET_BLOCKS, rung.n_pairs)) if fleet else []
+        for block in blocks:
+            tasks = [self._task(c, rung, block.tolist()) for c in fleet]
+            if self.budget.elapsed() + sum(map(self._predict, tasks)) <= end:
+                for outcome in self.runner.run_fleet(tasks):
+                    self._note(outcome)
+        # pair by pair, so that candidates stay comparable when time runs out
+        tasks = [self._task(c, rung, [p]) for p in range(rung.n_pairs) for c in alone]
+
+        def begin(task):
+            failed = task.candidate.name in self.result.errors
+            return None if failed or self.budget.elapsed() + self._predict(task) > end else task
+
+        for outcome in self.runner.run([task for task in tasks if task.positions], begin):
+            self._note(outcome)
+
+    def _task(self, candidate, rung, positions):
+        name, steps = candidate.name, candidate.steps
+        if self.budget.limit is not None:
+            steps = self.costs[name].steps_of(rung.share)
+        known = self.result.heldout.found.get(name, {}) if self.steps.get(name) == steps else {}
+        return Task(candidate, [p for p in positions if p not in known], steps)
+
+    def _predict(self, task):
+        if self.budget.limit is None:
+            return 0.0
+        cost = self.costs[task.candidate.name]
+        return len(task.positions) * (cost.overhead + cost.per_step * task.steps)
+
+    def _calibrate(self, candidates, until, like=None):
+        """Measure what a step costs, once for networks of the same size."""
+        measured = {}
+        for candidate in candidates:
+            sizes = {name: candidate.spec.get(name) for name in ("network", "F1", "D", "kernel", "protocol")}
+            key = repr(sizes)
+            if like is not None:
+                measured[key] = like
+            if key not in measured:
+                measured[key] = self._measure(candidate)
+            if measured[key] is not None:
+                self.costs[candidate.name] = Cost(*measured[key], candidate.steps)
+            else:
+                self.result.errors.setdefault(candidate.name, "its size failed before")
+
+    def _measure(self, candidate):
+        """Return overhead and time of a step, from two short trainings; None if it fails."""
+        times, fleet = [], self.runner.is_for_fleet(candidate)
+        lengths = _FLEET_CALIBRATION if fleet else _CALIBRATION
+        count = ceil(self.data.n_people / 2) if fleet else 1
+        for steps in lengths:
+            started = time.perf_counter()
+            if fleet:
+                outcomes = list(self.runner.run_fleet([Task(candidate, list(range(count)), steps)]))
+            else:
+                outcomes = [train_pair(candidate, 0, steps, self.data)]
+            if outcomes[0].error is not None:
+                self.result.errors[candidate.name] = outcomes[0].error
+                return None
+            times.append((time.perf_counter() - started) / count)
+        per_step = max((times[1] - times[0]) / (lengths[1] - lengths[0]), 0.1 * times[1] / lengths[1])
+        return max(times[1] - lengths[1] * per_step, 0.0), per_step
+
+    # Censoring competes on top of the best network.
+
+    def _censor(self, networks):
+        tried = [c for c in self._good(networks) if self.result.heldout.found.get(c.name)]
+        tried = [
+            c for c in tried if c.spec.get("penalty") is None and c.spec.get("protocol") is None
+        ] or tried
+        if not tried:
+            return []
+        most = max(len(self.result.heldout.found[c.name]) for c in tried)
+        tried = [c for c in tried if len(self.result.heldout.found[c.name]) == most]
+        base = min(tried, key=lambda c: self.result.loss(c.name))
+        self.result.strict = False
+        cost = self.costs.get(base.name)
+        like = cost and (cost.overhead, _CENSORED_COST * cost.per_step)
+        candidates = [c for c in censored_candidates(base) if c.name not in self.result.candidates]
+        return self._halve(candidates, 1.0, like)

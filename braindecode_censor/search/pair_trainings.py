@@ -1,0 +1,418 @@
+"""One training without two people, and what it says about them."""
+
+import contextlib
+import json
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import sklearn
+import torch
+from sklearn.utils.metadata_routing import get_routing_for_object
+
+from braindecode_censor._check import check_choice
+from braindecode_censor.search.classical import TangentSpaceClassifier
+from braindecode_censor.search.pairs import seed_of_pair
+from braindecode_censor.training.classifier import CensoredEEGClassifier
+
+__all__ = [
+    "TARGETS",
+    "Outcome",
+    "PairData",
+    "calibration_trials",
+    "heldout_probabilities",
+    "pack_model",
+    "quiet",
+    "train_pair",
+    "train_pairs",
+    "unpack_model",
+]
+
+#: What may be known of a new person.
+TARGETS = ("none", "unlabeled", "labeled")
+_SPARE = 1.2  # the next training may take so many times longer than the one before
+_CALIBRATION = 0.2  # of the trials of every class, as in MOABB's smallest labelled mode
+
+
+@dataclass
+class PairData:
+    """The trials of all people, and how they are shared out.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_trials, n_chans, n_times)
+        Signals.
+    y, people : ndarray of int of shape (n_trials,)
+        Classes 0 .. C-1 and people 0 .. S-1.
+    pairs : list of (int, int)
+        Who is left out together.
+    target : {"none", "unlabeled", "labeled"}
+        What a decoder may know of the person it is tested on.
+    sfreq : float or None
+        Sampling rate.
+    device : str
+        Where networks are trained.
+    random_state : int
+        Seed of all trainings.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    people: np.ndarray
+    pairs: list
+    target: str = "unlabeled"
+    sfreq: float | None = None
+    device: str = "cpu"
+    random_state: int = 0
+
+    def __post_init__(self):
+        check_choice("target", self.target, TARGETS)
+        self.n_people, self.n_classes = int(self.people.max()) + 1, int(self.y.max()) + 1
+
+    def trials_of(self, person):
+        """Return the positions of a person's trials.
+
+        Parameters
+        ----------
+        person : int
+            The person.
+
+        Returns
+        -------
+        positions : ndarray of int
+            In their order.
+        """
+        return np.flatnonzero(self.people == person)
+
+    def seen_without(self, position):
+        """Return the positions of the trials that the training of a pair may see.
+
+        Parameters
+        ----------
+        position : int
+            Position of the pair.
+
+        Returns
+        -------
+        positions : ndarray of int
+            Trials of everybody else.
+        """
+        return np.flatnonzero(~np.isin(self.people, self.pairs[position]))
+
+    def make(self, candidate, position, steps=None):
+        """Return the estimator of a candidate for the training of a pair.
+
+        Parameters
+        ----------
+        candidate : Candidate
+            The candidate.
+        position : int
+            Position of the pair, which decides the seed.
+        steps : int or None
+            Steps of a network.
+
+        Returns
+        -------
+        estimator : object
+            Not fitted.
+        """
+        seed = seed_of_pair(self.random_state, position)
+        return candidate.make(self.X.shape[1:], self.sfreq, seed, self.device, steps)
+
+
+@dataclass
+class Outcome:
+    """A finished training of a pair.
+
+    Parameters
+    ----------
+    candidate : str
+        Name of the candidate.
+    position : int
+        Position of the pair.
+    steps : int or None
+        Steps of a network.
+    first, second : ndarray of shape (n_trials of the person, n_classes) or None
+        What it says about the two people whom it has not seen.
+    model : bytes, object or None
+        The fitted estimator: content of a file, or the user's own object.
+    seconds : float
+        How long it took.
+    error : str or None
+        Why it failed.
+    """
+
+    candidate: str
+    position: int
+    steps: int | None = None
+    first: np.ndarray | None = None
+    second: np.ndarray | None = None
+    model: object = None
+    seconds: float = 0.0
+    error: str | None = None
+
+
+def train_pairs(candidate, positions, steps, data, deadline=None, expected=0.0):
+    """Train one candidate without several pairs, one after the other.
+
+    Parameters
+    ----------
+    candidate : Candidate
+        What to train.
+    positions : list of int
+        Positions of pairs.
+    steps : int or None
+        Steps of a network; None takes all.
+    data : PairData
+        The trials.
+    deadline : float or None
+        By ``time.time()``: a pair is begun only if it should be finished by then, judged by the one before.
+    expected : float
+        Seconds that the first one should take.
+
+    Returns
+    -------
+    outcomes : list of Outcome
+        One per pair, fewer if time ran out.
+    """
+    outcomes = []
+    for position in positions:
+        if deadline is not None and time.time() + expected > deadline:
+            break
+        outcomes.append(train_pair(candidate, position, steps, data))
+        expected = _SPARE * outcomes[-1].seconds
+        if outcomes[-1].error is not None:
+            break  # the others would fail as well
+    return outcomes
+
+
+def train_pair(candidate, position, steps, data):
+    """Train one candidate without one pair.
+
+    Parameters
+    ----------
+    candidate : Candidate
+        What to train.
+    position : int
+        Position of the pair.
+    steps : int or None
+        Steps of a network; None takes all.
+    data : PairData
+        The trials.
+
+    Returns
+    -------
+    outcome : Outcome
+        With an error instead of a model if the training failed.
+    """
+    started = time.perf_counter()
+    outcome = Outcome(candidate.name, position, steps)
+    try:
+        with _one_thread(data.device), quiet():
+            estimator = data.make(candidate, position, steps)
+            seen = data.seen_without(position)
+            _fit(estimator, data.X[seen], data.y[seen], data.people[seen])
+            outcome = test_on_pair(estimator, outcome, data)
+    except (ValueError, RuntimeError, TypeError, np.linalg.LinAlgError) as error:
+        outcome = replace(outcome, error=f"{type(error).__name__}: {error}".splitlines()[0])
+    return replace(outcome, seconds=time.perf_counter() - started)
+
+
+def test_on_pair(estimator, outcome, data):
+    """Let a fitted estimator decode the two people whom it has not seen.
+
+    Parameters
+    ----------
+    estimator : object
+        Fitted.
+    outcome : Outcome
+        What is known of the training.
+    data : PairData
+        The trials.
+
+    Returns
+    -------
+    outcome : Outcome
+        With probabilities and model.
+    """
+    found = []
+    for person in data.pairs[outcome.position]:
+        mine = data.trials_of(person)
+        found.append(
+            heldout_probabilities(estimator, data.X[mine], data.y[mine], data.target, data.n_classes)
+        )
+    return replace(outcome, first=found[0], second=found[1], model=pack_model(estimator))
+
+
+test_on_pair.__test__ = False  # its name looks like a test's
+
+
+def _fit(estimator, X, y, people):
+    with sklearn.config_context(enable_metadata_routing=True):
+        wants = get_routing_for_object(estimator).consumes("fit", ["subjects"])
+        estimator.fit(X, y, **({"subjects": people} if wants else {}))
+    if getattr(estimator, "complete_", True) is False:
+        raise KeyboardInterrupt  # skorch swallows it and returns a net that looks fitted
+
+
+def heldout_probabilities(model, X, y, target, n_classes):
+    """Return what a decoder says about a person whom it has not seen.
+
+    Parameters
+    ----------
+    model : object
+        Fitted on the classes 0 .. C-1, or some of them.
+    X : ndarray of shape (n_trials, n_chans, n_times)
+        All trials of the person.
+    y : ndarray of int of shape (n_trials,)
+        Their classes; used for calibration trials alone, and only with ``target="labeled"``.
+    target : {"none", "unlabeled", "labeled"}
+        What the decoder may know.
+    n_classes : int
+        All classes, also those the model does not know.
+
+    Returns
+    -------
+    probabilities : ndarray of shape (n_trials, n_classes)
+        NaN for the trials whose classes were told.
+    """
+    told = np.zeros(len(X), dtype=bool)
+    if target == "labeled":
+        told = calibration_trials(y)
+    if target != "none" and hasattr(model, "adapt"):
+        if target == "unlabeled":
+            model = model.adapt(X)
+        elif told.any():
+            model = adapt_to(model, X[told], y[told])
+    probabilities = np.full((len(X), n_classes), np.nan)
+    found = np.zeros(((~told).sum(), n_classes))
+    found[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(X[~told])
+    probabilities[~told] = found
+    if not np.isfinite(found).all():
+        raise ValueError("probabilities are not finite.")
+    return probabilities
+
+
+def adapt_to(model, X, y=None):
+    """Adapt a decoder, with the classes where it can use them.
+
+    Parameters
+    ----------
+    model : object
+        Fitted; without a method ``adapt`` it is returned as it is.
+    X : ndarray of shape (n_trials, n_chans, n_times)
+        Trials of the person.
+    y : ndarray of shape (n_trials,) or None
+        Their classes.
+
+    Returns
+    -------
+    model : object
+        For this person.
+    """
+    if not hasattr(model, "adapt"):
+        return model
+    if y is None or not getattr(model, "uses_labels", True):
+        return model.adapt(X)
+    known = np.isin(y, model.classes_)
+    return model.adapt(X[known], y[known]) if known.any() else model.adapt(X)
+
+
+def calibration_trials(y):
+    """Tell which trials of a person would be labelled first.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_trials,)
+        Classes.
+
+    Returns
+    -------
+    told : ndarray of bool of shape (n_trials,)
+        The first fifth of the trials of every class, at least one, but never all of them.
+    """
+    told = np.zeros(len(y), dtype=bool)
+    for k in np.unique(y):
+        mine = np.flatnonzero(y == k)
+        told[mine[: min(max(1, round(_CALIBRATION * len(mine))), len(mine) - 1)]] = True
+    return told
+
+
+@contextlib.contextmanager
+def quiet():
+    """Keep a decoder's remarks about a person without trials to itself; the search says it once."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*no trials of the new person")
+        warnings.filterwarnings("ignore", category=sklearn.exceptions.ConvergenceWarning)
+        yield
+
+
+@contextlib.contextmanager
+def _one_thread(device):
+    """Sums of several threads round differently, and N trainings on N cores are faster than one on all."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if device == "cpu" else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+_KINDS = {"classical": TangentSpaceClassifier, "network": CensoredEEGClassifier}
+
+
+def pack_model(estimator):
+    """Return a fitted estimator in the form in which it travels and is kept.
+
+    Parameters
+    ----------
+    estimator : object
+        Fitted.
+
+    Returns
+    -------
+    model : bytes or object
+        Content of a safetensors file; a user's own estimator as it is.
+    """
+    if not isinstance(estimator, tuple(_KINDS.values())):
+        return estimator
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model")
+        estimator.save(path)
+        return _canonical(path.read_bytes())
+
+
+def _canonical(content):
+    """Sort the header of a safetensors file, whose order is random, so that equal models are equal bytes."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8 : 8 + size]), sort_keys=True).encode()
+    header += b" " * (-len(header) % 8)  # the format aligns what follows
+    return len(header).to_bytes(8, "little") + header + content[8 + size :]
+
+
+def unpack_model(kind, model, device="cpu"):
+    """Return the fitted estimator again.
+
+    Parameters
+    ----------
+    kind : {"network", "classical", "own"}
+        Kind of the candidate.
+    model : bytes or object
+        From :func:`pack_model`.
+    device : str
+        Where a network is to run.
+
+    Returns
+    -------
+    estimator : object
+        Fitted.
+    """
+    if kind == "own":
+        return model
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model")
+        path.write_bytes(model)
+        return _KINDS[kind].load(path, **({"device": device} if kind == "network" else {}))

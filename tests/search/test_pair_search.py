@@ -1,0 +1,229 @@
+"""The search by pairs: what is trained, within which budget, and that it can be killed, resumed and interrupted."""
+
+import time
+
+import numpy as np
+import pytest
+from people import mixed_people
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
+
+from braindecode_censor.search.budget import Budget
+from braindecode_censor.search.family import find_candidates
+from braindecode_censor.search.pair_runner import PairRunner
+from braindecode_censor.search.pair_search import PairSearch
+from braindecode_censor.search.pair_store import PairStore
+from braindecode_censor.search.pair_trainings import (
+    PairData,
+    calibration_trials,
+    heldout_probabilities,
+    train_pair,
+    unpack_model,
+)
+from braindecode_censor.search.pairs import make_pairs
+
+TINY = {"network": "EEGNet", "F1": 2, "D": 1, "max_steps": 4, "kernel": 0.1, "augment": None}
+NETS = [{"name": name, **TINY, "normalize": name} for name in ("person", "trial", "euclidean")]
+CLASSICAL = ["riemann", "power"]
+
+
+def make_data(target="unlabeled", n_people=5, seed=0, **options):
+    X, y, subjects = mixed_people(n_people, **options)
+    return PairData(X, y, subjects - 1, make_pairs(n_people), target, random_state=seed)
+
+
+def search(candidates, data=None, folder=None, n_jobs=1, report=None, **budget):
+    data = data or make_data()
+    found, censored = find_candidates(candidates)
+    runner = PairRunner(data, PairStore(folder, data), n_jobs)
+    report = report or (lambda outcome, result: None)
+    return PairSearch(data, found, censored, Budget(**budget), runner, report).run()
+
+
+def counts(result):
+    return {name: len(found) for name, found in result.heldout.found.items()}
+
+
+@pytest.fixture(scope="module")
+def everything():
+    return search([*CLASSICAL, *NETS[:1]])
+
+
+def test_without_a_limit_everything_is_trained(everything):
+    assert counts(everything) == {"riemann": 10, "power": 10, "person": 10}
+    assert sorted(everything.finalists) == ["person", "power", "riemann"]
+    assert everything.strict and not everything.errors and not everything.interrupted
+    assert everything.heldout.scores("riemann").mean() > 0.75
+    assert len(everything.models) == 30 and sum(everything.trainings.values()) == 30
+
+
+def test_a_training_has_not_seen_its_pair():
+    data = make_data("none")
+    changed = make_data("none")
+    a, b = data.pairs[3]
+    both = np.isin(data.people, (a, b))
+    changed.X = np.where(both[:, None, None], 100 * changed.X, changed.X)
+    changed.y = np.where(both, 1 - changed.y, changed.y)
+    for name in ("riemann", NETS[0]):
+        candidate = find_candidates([name])[0][0]
+        assert train_pair(candidate, 3, None, data).model == train_pair(candidate, 3, None, changed).model
+        assert train_pair(candidate, 4, None, data).model != train_pair(candidate, 4, None, changed).model
+
+
+def test_models_that_were_kept_say_what_was_noted(everything):
+    data = make_data()
+    for name, kind in (("riemann", "classical"), ("person", "network")):
+        model = unpack_model(kind, everything.models[name, 2])
+        person = data.pairs[2][1]
+        mine = data.trials_of(person)
+        P = heldout_probabilities(model, data.X[mine], data.y[mine], "unlabeled", 2)
+        np.testing.assert_allclose(everything.heldout.found[name][2][person], P, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["none", "unlabeled", "labeled"])
+def test_what_a_decoder_is_told(target):
+    class Spy(DummyClassifier):
+        def adapt(self, X, y=None):
+            told.append((len(X), None if y is None else y.tolist()))
+            return self
+
+    told = []
+    X, y = np.zeros((10, 1, 4)), np.array([0, 1] * 5)
+    P = heldout_probabilities(Spy(strategy="uniform").fit(X[:, 0], y), X, y, target, 2)
+    assert told == {"none": [], "unlabeled": [(10, None)], "labeled": [(2, [0, 1])]}[target]
+    assert np.isnan(P).any(axis=1).tolist() == [target == "labeled" and k < 2 for k in range(10)]
+
+
+def test_calibration_trials_are_the_first_of_each_class():
+    y = np.array([0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2])
+    assert np.flatnonzero(calibration_trials(np.r_[y, 0])).tolist() == [0, 1, 2]
+
+
+def test_labels_are_used_in_the_labelled_tier_by_those_who_can():
+    data = make_data("labeled")
+    result = search(["riemann", NETS[0]], data)
+    assert np.isfinite(result.heldout.nested_scores(result.finalists)).all()
+    for person in range(5):
+        told = calibration_trials(data.y[data.trials_of(person)])
+        P = next(found[person] for found in result.heldout.found["person"].values() if person in found)
+        np.testing.assert_array_equal(np.isnan(P).any(axis=1), told)
+
+
+def test_a_model_that_does_not_know_a_class_gives_it_no_chance():
+    model = DummyClassifier(strategy="uniform").fit(np.zeros((4, 1)), [0, 2, 0, 2])
+    P = heldout_probabilities(model, np.zeros((3, 1)), np.zeros(3, int), "none", 4)
+    np.testing.assert_array_equal(P, [[0.5, 0, 0.5, 0]] * 3)
+
+
+@pytest.mark.parametrize("limit", [3, 8, 14, 40])
+def test_a_number_of_trainings_is_kept(limit):
+    result = search([*CLASSICAL, *NETS], max_trainings=limit)
+    total = sum(result.trainings.values())
+    assert total <= limit and total >= min(limit, 50) - 5
+    assert result.finalists
+
+
+def test_halving_keeps_the_better_ones():
+    bad = {"name": "bad", **TINY, "lr": 1e-9}
+    worse = {"name": "worse", **TINY, "lr": 1e-9, "normalize": "trial"}
+    good = {**NETS[0], "max_steps": 30, "lr": 0.01, "name": "good"}
+    result = search([bad, worse, good], max_trainings=12)
+    assert counts(result)["good"] > counts(result)["bad"]
+    assert result.finalists[0] == "good" and len(result.finalists) == 2
+    assert not result.strict
+
+
+def test_censoring_competes_on_top_of_the_best_network():
+    result = search([NETS[0], "censored"], max_trainings=24)
+    censored = [name for name in result.candidates if "+" in name]
+    assert len(censored) == 15 and all(name.startswith("person+") for name in censored)
+    assert any(name in result.heldout.found for name in censored)
+    assert sum(result.trainings.values()) <= 24 and not result.strict
+
+
+def test_same_seed_same_models_and_another_seed_other_models(everything):
+    again = search([*CLASSICAL, *NETS[:1]])
+    assert again.models == everything.models
+    other = search([*CLASSICAL, *NETS[:1]], make_data(seed=1))
+    assert other.models["person", 0] != everything.models["person", 0]
+
+
+def test_two_processes_find_the_same(everything):
+    again = search(["power", *NETS[:1]], n_jobs=2)
+    assert again.models == {key: model for key, model in everything.models.items() if key[0] != "riemann"}
+
+
+def test_a_killed_search_goes_on_where_it_was(everything, tmp_path):
+    class Killed(Exception):
+        pass
+
+    def kill(outcome, result):
+        if sum(result.trainings.values()) == 13:
+            raise Killed
+
+    with pytest.raises(Killed):
+        search([*CLASSICAL, *NETS[:1]], folder=tmp_path, report=kill)
+    files = sorted((tmp_path / "pairs").iterdir())
+    assert len(files) >= 13
+    before = {path: path.stat().st_mtime_ns for path in files}
+    files[0].write_bytes(files[0].read_bytes()[:-1] + b"x")  # damaged: trained again
+    again = search([*CLASSICAL, *NETS[:1]], folder=tmp_path)
+    assert again.models == everything.models
+    assert [path for path in files if path.stat().st_mtime_ns != before[path]] == files[:1]
+    assert len(list((tmp_path / "pairs").iterdir())) == 30
+    # other data and another tier are other trainings
+    search(["power"], make_data("none"), folder=tmp_path)
+    assert len(list((tmp_path / "pairs").iterdir())) == 40
+
+
+def test_ctrl_c_returns_what_was_found():
+    def interrupt(outcome, result):
+        if outcome.candidate == "person" and outcome.position == 5:
+            raise KeyboardInterrupt
+
+    result = search([*CLASSICAL, *NETS[:1]], report=interrupt)
+    assert result.interrupted and not result.strict
+    assert counts(result) == {"riemann": 10, "power": 10, "person": 6}
+    assert sorted(result.finalists) == ["person", "power", "riemann"]
+    assert len(result.heldout.shared_pairs(result.finalists)) == 6
+
+
+def test_ctrl_c_before_anything_was_found():
+    class Interrupting(DummyClassifier):
+        def fit(self, X, y):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search([Interrupting()])
+
+
+class Failing(ClassifierMixin, BaseEstimator):
+    """Fails in fit."""
+
+    def fit(self, X, y):
+        raise ValueError("no such thing")
+
+    def predict_proba(self, X):
+        return X
+
+
+def test_a_candidate_that_fails_is_left_out():
+    result = search(["power", Failing()])
+    assert result.finalists == ["power"]
+    assert result.errors == {"Failing": "ValueError: no such thing"}
+    with pytest.raises(ValueError, match=r"every candidate failed. Failing: ValueError: no such thing"):
+        search([Failing()])
+
+
+def test_time_is_kept():
+    data = make_data(n_people=6, n_trials=40)
+    started = time.perf_counter()
+    slow = {**NETS[0], "max_steps": 2_000}
+    result = search([*CLASSICAL, slow, {**slow, "name": "second"}], data, time_limit=4)
+    assert time.perf_counter() - started < 4.8
+    assert result.heldout.found["person"] and result.finalists
+
+
+def test_a_time_too_short_for_one_training():
+    with pytest.raises(ValueError, match=r"time_limit=0.001 s is too short for one training"):
+        search(CLASSICAL, time_limit=0.001)
