@@ -6,7 +6,7 @@ from encoders.pairs import assert_same, batch, pair, step
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 
-from braindecode_censor import dropout
+from braindecode_censor.encoders import dropout
 from braindecode_censor.encoders.dropout import dropout_mask
 
 

@@ -5,7 +5,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 
-from braindecode_censor import encoder_filters as filters
+from braindecode_censor.encoders import filters
 from braindecode_censor.encoders.eegnet import FastEEGNet, MaxNorm
 
 
