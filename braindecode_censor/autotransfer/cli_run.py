@@ -7,9 +7,6 @@ from pathlib import Path
 
 import yaml
 
-_DEMO = {"n_subjects": 6, "n_trials": 60, "label_shift": 0.5}
-_DEMO_TRAINING = {"max_epochs": 20, "patience": 6}
-
 
 def add_commands(commands):
     """Add the subcommands to the parser's subcommands.
@@ -125,7 +122,8 @@ def run_experiment(args):
         "others",
     )
     arguments = {name: getattr(args, name) for name in names}
-    return _run(args, training=training, dataset_options=options, **arguments)
+    _run(args, training=training, dataset_options=options, **arguments)
+    return 0
 
 
 def resume_experiment(args):
@@ -156,7 +154,7 @@ def resume_experiment(args):
         )
     more = get_preset(args.preset).grid if args.preset else ()
     grid = expand([*known["grid"], *(setting.as_dict() for setting in more)])
-    return _run(
+    _run(
         args,
         dataset=known["dataset"],
         dataset_options=known["dataset_options"],
@@ -171,6 +169,7 @@ def resume_experiment(args):
         others=known["others"],
         engine=known["engine"],
     )
+    return 0
 
 
 def run_demo(args):
@@ -186,7 +185,23 @@ def run_demo(args):
     int
         Exit code.
     """
-    return _run(args, dataset="simulated", dataset_options=_DEMO, training=_DEMO_TRAINING, seed=args.seed)
+    from braindecode_censor.autotransfer.demo import (
+        RECORDED,
+        TRAINING,
+        compare_on_new_people,
+        describe_new_people,
+    )
+    from braindecode_censor.search.candidates import BASELINE, get_preset
+
+    options = {**RECORDED, "seed": args.seed}
+    result = _run(args, dataset="simulated", dataset_options=options, training=TRAINING, seed=args.seed)
+    if args.json:  # one object, of the experiment
+        return 0
+    print("\nNow people whom nobody has recorded before ...", flush=True)
+    chosen = next((s for s in get_preset("quick").grid if s.name == result.selected), BASELINE)
+    scores, best = compare_on_new_people(chosen.parameters(), args.seed, verbose=0 if args.quiet else 1)
+    print(f"\n{describe_new_people(scores, best)}")
+    return 0
 
 
 def report_experiment(args):
@@ -221,10 +236,10 @@ def _run(args, **arguments):
     if getattr(args, "dry_run", False):
         if args.json:
             print(json.dumps({"plan": {k: v for k, v in plan.items() if k != "text"}}))
-        return 0
+        return None
     result = experiment.run(Progress(True if args.quiet else None))
     _show(args, result)
-    return 0
+    return result
 
 
 def _show(args, result):
