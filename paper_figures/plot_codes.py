@@ -6,11 +6,13 @@ python paper_figures/plot_codes.py --results DIR
 
 from braindecode_censor.figures.folder import BASELINE, SELECTED, Missing
 from braindecode_censor.figures.product import Plot, run_script
-from braindecode_censor.figures.style import COLUMN, PALETTE, new_figure, shorten
+from braindecode_censor.figures.style import COLUMN, PAGE, PALETTE, new_figure, shorten
 
 TITLES = {BASELINE: "before", SELECTED: "after"}
 MARKERS = "os^Dv<>P"
-MOST = 8  # subjects in the legend; the palette has no more colours that differ
+_COLUMNS = 10  # of the legend below
+MANY = 8  # subjects beside the panels; of more than that the legend stands below, in columns
+MOST = len(PALETTE) * len(MARKERS)  # colours and markers together tell so many apart
 
 
 def numbers(results):
@@ -43,16 +45,19 @@ def draw(frame):
     Returns
     -------
     figure : Figure
-        As wide as a column.
+        As wide as a column; of many people as wide as the page.
     """
     decoders = list(dict.fromkeys(frame["decoder"]))
-    figure, axes = new_figure(COLUMN, 3.3, 2, len(decoders), squeeze=False)
+    many = frame["subject"].nunique() > MANY
+    lines = -(-min(frame["subject"].nunique(), MOST) // _COLUMNS) if many else 0
+    size = (PAGE, 4.6 + 0.14 * lines) if many else (COLUMN, 3.3)
+    figure, axes = new_figure(*size, 2, len(decoders), squeeze=False)
     for column, decoder in enumerate(decoders):
         mine = frame[frame["decoder"] == decoder]
         share = mine["explained"].iloc[0]
         axes[0, column].set_title(f"{TITLES[decoder]}, {100 * share:.0f} %")
         for axis, by in zip(axes[:, column], ("subject", "label")):
-            _scatter(axis, mine, by)
+            _scatter(axis, mine, by, 3.0 if many else 1.8)
             axis.set_xticks([])
             axis.set_yticks([])
     for axis, text in zip(axes[:, 0], ("by subject", "by class")):
@@ -60,22 +65,33 @@ def draw(frame):
     for axis in axes[1]:
         axis.set_xlabel("PC 1")
     for row, by in enumerate(("subject", "label")):
-        handles, labels = axes[row, -1].get_legend_handles_labels()
-        handles, labels = handles[:MOST], labels[:MOST]
-        if frame[by].nunique() > MOST:
-            labels[-1] += " …"
-        axes[row, -1].legend(
-            handles, labels, title=by.replace("label", "class"), title_fontsize=6.5, loc="center left",
-            bbox_to_anchor=(1.0, 0.5), handletextpad=0.2, borderpad=0.2, markerscale=1.6,
-        )  # fmt: skip
+        _add_legend(figure, axes[row, -1], by, below=many and by == "subject")
     return figure
 
 
-def _scatter(axis, mine, by):
+def _add_legend(figure, axis, by, below):
+    handles, labels = axis.get_legend_handles_labels()
+    if len(labels) > MOST:
+        handles, labels = handles[:MOST], [*labels[: MOST - 1], f"{labels[MOST - 1]} …"]
+    title = by.replace("label", "class")
+    look = {"title": title, "title_fontsize": 6.5, "handletextpad": 0.2, "borderpad": 0.2, "markerscale": 1.6}
+    if below:
+        figure.legend(handles, labels, loc="outside lower center", ncols=_COLUMNS, **look)
+    else:
+        axis.legend(handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5), **look)
+
+
+def _scatter(axis, mine, by, size):
     for place, value in enumerate(sorted(mine[by].unique())):
         rows = mine[mine[by] == value]
+        # colours first, then markers, so that no two people look alike
+        marker = (
+            MARKERS[place // len(PALETTE) % len(MARKERS)]
+            if by == "subject"
+            else MARKERS[place % len(MARKERS)]
+        )
         axis.plot(
-            rows["first"], rows["second"], linestyle="none", marker=MARKERS[place % len(MARKERS)], markersize=1.8,
+            rows["first"], rows["second"], linestyle="none", marker=marker, markersize=size,
             color=PALETTE[place % len(PALETTE)], alpha=0.7, markeredgewidth=0, label=shorten(value, 10),
         )  # fmt: skip
 

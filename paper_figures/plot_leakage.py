@@ -8,7 +8,15 @@ import pandas as pd
 
 from braindecode_censor.figures.folder import BASELINE
 from braindecode_censor.figures.product import Plot, run_script
-from braindecode_censor.figures.style import COLUMN, colour_of, label_of, legend_above, marker_of, new_figure
+from braindecode_censor.figures.style import (
+    COLUMN,
+    colour_of,
+    draw_chance,
+    label_of,
+    legend_above,
+    marker_of,
+    new_figure,
+)
 from braindecode_censor.penalties.measures import MEASURES
 
 
@@ -24,7 +32,7 @@ def numbers(results):
     -------
     frame : DataFrame
         Columns decoder, mode, subject (left out), leakage (accuracy of a fresh linear probe that names the
-        subject from the whole code), chance and score (of the same training).
+        subject from the whole code), chance (of the probe), score (of the same training) and chance_of_score.
     """
     found = results.probed("leakage")
     found = found[(found["part"] == "all") & (found["view"] == "marginal")]
@@ -33,7 +41,8 @@ def numbers(results):
     names = {results.decoders[name]: name for name in (BASELINE, *MEASURES) if name in results.decoders}
     rows.insert(0, "decoder", rows["setting"].map(names))
     rows = rows.rename(columns={"accuracy": "leakage"}).dropna(subset="decoder")
-    return pd.DataFrame(rows[["decoder", "mode", "subject", "leakage", "chance", "score"]])
+    frame = rows[["decoder", "mode", "subject", "leakage", "chance", "score"]]
+    return frame.assign(chance_of_score=results.chance)
 
 
 def draw(frame):
@@ -50,6 +59,7 @@ def draw(frame):
         As wide as a column.
     """
     figure, axis = new_figure(COLUMN, 2.6)
+    draw_chance(axis, frame["chance_of_score"].iloc[0])
     handles, labels = [], []
     for decoder in dict.fromkeys(frame["decoder"]):
         mine = frame[frame["decoder"] == decoder]
@@ -79,9 +89,10 @@ def draw(frame):
 PLOT = Plot(
     "leakage",
     "Leakage against accuracy",
-    "Small markers are folds, large ones their means; further left is better hidden, further up decodes better. "
-    "The probe is a logistic regression, cross-validated over trials of all subjects on the whole latent code. "
-    "Complementary censoring hides the subject in the first half of the code alone and reveals it in the second.",
+    "Small markers are folds, large ones their means; further left is better hidden, further up decodes better "
+    "(dotted is chance). The probe is a logistic regression, cross-validated over trials of all subjects on "
+    "the whole latent code. Complementary censoring hides the subject in the first half of the code alone and "
+    "reveals it in the second.",
     numbers,
     draw,
 )

@@ -10,6 +10,7 @@ from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import (
     PAGE,
     colour_of,
+    draw_chance,
     label_of,
     legend_above,
     marker_of,
@@ -29,10 +30,11 @@ def numbers(results):
     Returns
     -------
     frame : DataFrame
-        Columns decoder, subject, score; subjects in the order of the baseline, seeds averaged.
+        Columns decoder, subject, score and chance; subjects in the order of the baseline, seeds averaged.
     """
     frame = results.by_subject.rename_axis("subject").reset_index()
-    return frame.melt("subject", var_name="decoder", value_name="score")[["decoder", "subject", "score"]]
+    frame = frame.melt("subject", var_name="decoder", value_name="score")[["decoder", "subject", "score"]]
+    return frame.assign(chance=results.chance)
 
 
 def draw(frame):
@@ -72,6 +74,8 @@ def draw(frame):
     right.set_title("by test subject")
     right.set_xlabel("test subject, sorted by the baseline")
     tick_subjects(right, subjects)
+    for axis in (left, right):
+        draw_chance(axis, frame["chance"].iloc[0])
     legend_above(figure, lines, [line.get_label() for line in lines])
     return figure
 
@@ -81,7 +85,8 @@ PLOT = Plot(
     "Results",
     "Balanced accuracy on people the decoder has never seen. Left: every fold (one test subject each, averaged "
     "over seeds), with the mean as a black ×. Right: the same scores by test subject, sorted by the baseline. "
-    "AutoTransfer is the setting that the paper's rule selects, so it coincides with one of the methods.",
+    "Dotted is chance. AutoTransfer is the setting that the paper's rule selects, so it coincides with "
+    "one of the methods.",
     numbers,
     draw,
 )

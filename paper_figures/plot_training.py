@@ -69,25 +69,33 @@ def draw(frame):
         As wide as the page.
     """
     decoders = list(dict.fromkeys(frame["decoder"]))
-    figure, axes = new_figure(PAGE, 3.3, len(ROWS), len(decoders), sharex=True, squeeze=False)
+    rows = {
+        name: quantities
+        for name, quantities in ROWS.items()
+        if frame[list(quantities)].notna().any(axis=None)
+    }
+    figure, axes = new_figure(PAGE, 0.3 + len(rows), len(rows), len(decoders), sharex=True, squeeze=False)
     for column, decoder in enumerate(decoders):
         mine = frame[frame["decoder"] == decoder]
         axes[0, column].set_title(label_of(decoder))
-        for axis, (name, quantities) in zip(axes[:, column], ROWS.items()):
+        for axis, quantities in zip(axes[:, column], rows.values()):
             for quantity, line in zip(quantities, ("-", ":")):
                 _draw_folds(axis, mine, quantity, colour_of(decoder), line)
-            if mine[quantities[0]].isna().all():
-                _say_nothing(axis, "no penalty" if name == "penalty" else "not measured")
-            if column == 0:
-                axis.set_ylabel(name)
-    _share_height(axes[0], frame[list(ROWS["task loss"])])
-    with_critic = [axis for axis in axes[2] if axis.lines]
-    _share_height(with_critic, frame[["subject_accuracy", "subject_chance"]])
-    for axis, decoder in zip(axes[2], decoders):
+            if mine[quantities[0]].isna().all():  # a method without such a thing needs no panel
+                axis.set_visible(False)
+    for line, name in zip(axes, rows):
+        shown = [axis for axis in line if axis.get_visible()]
+        shown[0].set_ylabel(name)
+        if name == "task loss":
+            _share_height(shown, frame[list(ROWS[name])])
+        if name == "subject accuracy":
+            _share_height(shown, frame[["subject_accuracy", "subject_chance"]])
+    for decoder, column in zip(decoders, axes.T):
+        shown = [axis for axis in column if axis.get_visible()]
+        shown[-1].tick_params(labelbottom=True)  # the lowest panel of a column says which epochs
         chance = frame.loc[frame["decoder"] == decoder, "subject_chance"].mean()
         if chance == chance:
-            axis.axhline(chance, color="#595959", linewidth=0.8, linestyle="--")
-    figure.align_ylabels(axes[:, 0])
+            shown[-1].axhline(chance, color="#595959", linewidth=0.8, linestyle="--")
     figure.supxlabel("epoch", fontsize=7)
     return figure
 
@@ -100,14 +108,6 @@ def _draw_folds(axis, mine, quantity, colour, line):
     axis.plot(wide.index, wide, color=colour, linewidth=0.4, alpha=0.35, linestyle=line)
     mean = wide.dropna().mean(axis=1)
     axis.plot(mean.index, mean, color=colour, linewidth=1.3, linestyle=line)
-
-
-def _say_nothing(axis, text):
-    axis.text(
-        0.5, 0.5, text, ha="center", va="center", transform=axis.transAxes, color="#595959", fontsize=6.5
-    )
-    axis.set_yticks([])
-    axis.spines["left"].set_visible(False)
 
 
 def _share_height(axes, values):
@@ -127,7 +127,8 @@ PLOT = Plot(
     "Trainings of the cross-validation with the first seed: thin lines are folds, thick ones their mean up to the "
     "epoch at which the first fold stops. Top: task loss of the training subjects (solid) and of the validation "
     "subject (dotted). Middle: the penalty, in units of its own. Bottom: how often the adversary names the right "
-    "training subject; dashed is chance. Methods without such a critic have no curve there; see the leakage.",
+    "training subject; dashed is chance. Methods without a penalty or such a critic have no panel there; see the "
+    "leakage.",
     numbers,
     draw,
 )

@@ -7,7 +7,7 @@ import pandas as pd
 
 from braindecode_censor.figures.folder import BASELINE, Missing
 from braindecode_censor.figures.product import Plot, run_script
-from braindecode_censor.figures.style import PAGE, label_of, legend_above, new_figure
+from braindecode_censor.figures.style import PAGE, draw_chance, label_of, legend_above, new_figure
 from braindecode_censor.penalties.measures import MEASURES
 
 # Modes have their own colours: within a panel the method is the same.
@@ -30,7 +30,7 @@ def numbers(results):
     -------
     frame : DataFrame
         Columns method, mode, weight, setting, search (validation accuracy on the split of the search) and test
-        (mean over the folds, of settings that were cross-validated); the baseline has a row without weight.
+        (mean over the folds, of settings that were cross-validated) and chance; the baseline has a row without weight.
     """
     search = results.require("search.csv", "it is written by `autotransfer run`")
     frame = search[["method", "mode", "weight", "setting"]].assign(search=search["score_valid"])
@@ -42,6 +42,7 @@ def numbers(results):
     frame = pd.concat([frame[frame["weight"] > 0], baseline], ignore_index=True)
     if frame["search"].notna().sum() == 0:
         raise Missing("search.csv holds no score that is a number")
+    frame = frame.assign(chance=results.chance)
     return frame.sort_values(["method", "mode", "weight", "setting"], ignore_index=True)
 
 
@@ -81,6 +82,7 @@ def draw(frame):
             )  # fmt: skip
             if len(tested):
                 handles[f"{mode}, test"] = found[0]
+        draw_chance(axis, frame["chance"].iloc[0])
         axis.set_xscale("log")
         axis.margins(x=0.15)
         axis.set_title(label_of(method))
@@ -107,7 +109,7 @@ PLOT = Plot(
     "Weight of the penalty",
     "Lines: validation accuracy in the search (one split, one seed; the best of the method's other options). Open "
     "markers: mean test accuracy over all folds of the settings that were cross-validated, with the baseline as "
-    "a horizontal line.",
+    "a horizontal line; dotted is chance.",
     numbers,
     draw,
 )

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import matplotlib
+import pandas as pd
 from matplotlib.figure import Figure
 
 from braindecode_censor.search.candidates import METHODS
@@ -12,6 +13,7 @@ __all__ = [
     "COLUMN",
     "PAGE",
     "colour_of",
+    "draw_chance",
     "label_of",
     "legend_above",
     "marker_of",
@@ -179,6 +181,21 @@ def tick_subjects(axis, subjects):
     places = range(0, len(names), step)
     axis.set_xticks(places, [names[k] for k in places], rotation=90 if upright else 0)
     axis.set_xlim(-0.5, len(names) - 0.5)
+
+
+def draw_chance(axis, chance):
+    """Draw what guessing would reach.
+
+    Parameters
+    ----------
+    axis : Axes
+        With accuracies on its y axis.
+    chance : float or None
+        Accuracy of guessing; nothing is drawn if it is not known.
+    """
+    if pd.notna(chance):
+        line = {"color": "#595959", "linewidth": 0.9, "linestyle": ":", "zorder": 0}
+        axis.axhline(chance, label="_chance", **line)
 
 
 def legend_above(figure, handles, labels, columns=8):

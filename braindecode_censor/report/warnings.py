@@ -2,6 +2,7 @@
 
 from scipy.stats import spearmanr
 
+from braindecode_censor.report.wording import signed
 from braindecode_censor.search.selection import SELECTED
 
 __all__ = ["find_warnings"]
@@ -48,7 +49,8 @@ def _about_trials(cells):
 
 def _about_gain(row):
     found = []
-    interval = f"{row['gain']:+.3f} (95 % interval over subjects {row['low']:+.3f} to {row['high']:+.3f})"
+    low, high = signed(row["low"]), signed(row["high"])
+    interval = f"{signed(row['gain'])} (95 % interval over subjects {low} to {high})"
     if row["gain"] <= 0:
         found.append(f"No gain: the selected decoder is not better than the baseline, {interval}.")
     elif row["low"] <= 0:

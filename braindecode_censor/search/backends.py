@@ -18,6 +18,8 @@ __all__ = ["Backend", "end_with"]
 
 # How often in a row a cluster may lose its workers before a single training is finished.
 PATIENCE = 3
+# Seconds within which a scheduler has to answer.
+ANSWER = 10
 _LOOK = 0.2  # seconds between two looks at whether the parent still lives
 
 
@@ -192,7 +194,7 @@ class Backend:
 
         if self._client is None:
             try:
-                self._client = Client(self.scheduler, timeout=10, set_as_default=False)
+                self._client = Client(self.scheduler, timeout=ANSWER, set_as_default=False)
             except (OSError, ValueError) as error:
                 raise ValueError(f"scheduler={self.scheduler!r} does not answer: {error}.") from None
         return joblib.parallel_config("dask", client=self._client)
@@ -230,5 +232,6 @@ def _train_task(key, clf, seen, trial, X, y, subjects, parent=None):
 
 
 def _train_share(share, data, cache, folder, parent):
-    end_with(parent)
+    if parent != os.getpid():
+        end_with(parent)
     return train_and_write(share, *data, cache=cache, folder=folder)

@@ -55,9 +55,29 @@ def _colour(artist):
     return matplotlib.colors.to_hex(artist.get_color())
 
 
+def _data_lines(axis):
+    return [line for line in axis.lines if line.get_label() != "_chance"]
+
+
 def _folds_and_means(axis):
-    means = [line for line in axis.lines if line.get_marker() == "x"]
-    return [line for line in axis.lines if line.get_marker() != "x"], means
+    means = [line for line in _data_lines(axis) if line.get_marker() == "x"]
+    return [line for line in _data_lines(axis) if line.get_marker() != "x"], means
+
+
+@pytest.mark.parametrize("module", [plot_results, plot_weights, plot_leakage])
+def test_accuracies_are_shown_with_chance(module, results):
+    for axis in module.PLOT.figure(results).axes:
+        (line,) = [line for line in axis.lines if line.get_label() == "_chance"]
+        assert set(line.get_ydata()) == {0.5}
+        low, high = axis.get_ylim()
+        assert low <= 0.5 <= high
+
+
+def test_no_panel_is_empty(results):
+    figure = plot_training.PLOT.figure(results)
+    shown = [axis for axis in figure.axes if axis.get_visible()]
+    assert all(len(axis.lines) > 1 for axis in shown) and len(shown) < len(figure.axes)
+    assert not any(axis.texts for axis in shown)
 
 
 def test_every_fold_of_every_method_is_a_point(drawn, scores):
@@ -89,10 +109,10 @@ def test_subjects_are_in_the_order_of_the_baseline(drawn, scores):
 
 def test_colours_are_the_same_left_and_right_and_differ_between_methods(drawn):
     folds, _ = _folds_and_means(drawn.axes[0])
-    left, right = [_colour(line) for line in folds], [_colour(line) for line in drawn.axes[1].lines]
+    left, right = [_colour(line) for line in folds], [_colour(line) for line in _data_lines(drawn.axes[1])]
     assert left == right and len(set(left)) == len(DECODERS)
     markers = [line.get_marker() for line in folds]
-    assert markers == [line.get_marker() for line in drawn.axes[1].lines] and len(set(markers)) == len(
+    assert markers == [line.get_marker() for line in _data_lines(drawn.axes[1])] and len(set(markers)) == len(
         DECODERS
     )
 

@@ -7,9 +7,10 @@ import pytest
 from figures.finished import spoilt
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 
+from braindecode_censor.figures import plot_codes
 from braindecode_censor.figures.folder import read_results
 from braindecode_censor.figures.plot_all import PLOTS
-from braindecode_censor.figures.style import COLUMN, PAGE, new_figure
+from braindecode_censor.figures.style import COLUMN, PAGE, new_figure, style
 
 NAMES = [plot.name for plot in PLOTS]
 
@@ -94,6 +95,23 @@ def test_labels_of_many_people_with_long_names_fit(name, crowded):
     figure = PLOTS[NAMES.index(name)].figure(crowded)
     check(figure)
     assert len(figure.axes[0 if name == "gains" else 1].get_xticklabels()) == 16
+
+
+@pytest.mark.parametrize("n_people", [5, 16, 40])
+def test_every_person_can_be_told_apart_in_the_code(n_people):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"subject": np.repeat(np.arange(n_people), 10), "label": ["left", "right"] * 5 * n_people}
+    )
+    frame[["first", "second"]] = rng.standard_normal((len(frame), 2))
+    frame = pd.concat([frame.assign(decoder=d, explained=0.5) for d in plot_codes.TITLES], ignore_index=True)
+    with style():
+        figure = plot_codes.draw(frame)
+        check(figure)
+    lines = figure.axes[0].lines
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(lines) == n_people
+    legend = figure.legends[0] if figure.legends else figure.axes[1].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == [str(k) for k in range(n_people)]
 
 
 @pytest.mark.parametrize(

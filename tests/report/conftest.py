@@ -1,8 +1,8 @@
-import pandas as pd
 import pytest
-from figures.finished import finished, spoilt
+from figures.finished import claim, finished, spoilt
 
 from braindecode_censor.autotransfer.result import read_result
+from braindecode_censor.storage.tables import INDEX, read_table, write_table
 
 EVIL = "<script>document.title='owned'</script>"
 
@@ -16,15 +16,10 @@ def folder():
 @pytest.fixture(scope="session")
 def evil(tmp_path_factory):
     """The same with a dataset and a subject that are called like a script."""
-    path = spoilt(tmp_path_factory.mktemp("evil") / "out", lambda scores: _rename(scores))
-    for name in ("gains", "leakage", "codes", "cells"):
-        file = path / "probes" / f"{name}.csv"
-        _rename(pd.read_csv(file)).to_csv(file, index=False)
-    file = path / "trainings" / "index.csv"
-    _rename(pd.read_csv(file)).to_csv(file, index=False)
-    file = path / "experiment.json"
-    code = file.read_text().split('"dataset_code": "')[1].split('"')[0]
-    file.write_text(file.read_text().replace(code, EVIL))
+    path = spoilt(tmp_path_factory.mktemp("evil") / "out", _rename)
+    for name in ("probes/gains.csv", "probes/leakage.csv", "probes/codes.csv", "probes/cells.csv", INDEX):
+        write_table(path, name, _rename(read_table(path, name)))
+    claim(path, dataset_code=EVIL, classes=[EVIL, "plain"])
     read_result(path)
     return path
 

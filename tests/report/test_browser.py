@@ -31,8 +31,8 @@ def opened(browser):
     """Return a function that opens a page and notes what it complains about and asks for."""
     contexts = []
 
-    def open_page(path):
-        context = browser.new_context(offline=True)
+    def open_page(path, width=1280):
+        context = browser.new_context(offline=True, viewport={"width": width, "height": 900})
         contexts.append(context)
         page = context.new_page()
         page.complaints, page.requests = [], []
@@ -71,10 +71,8 @@ def test_images_load(page):
 
 def test_the_selected_method_and_its_numbers_are_the_stores(page, folder):
     row = pd.read_csv(folder / "table.csv", index_col="decoder").loc["AutoTransfer (paper)"]
-    facts = page.locator("#selected tr").evaluate_all(
-        "rows => rows.map(r => [...r.cells].map(c => c.innerText.trim()))"
-    )
-    assert dict(facts)["selected"] == row["setting"] and dict(facts)["gain"] == f"{row['gain']:.3f}"
+    said = page.locator("ul.summary li").all_inner_texts()
+    assert said[0] == f"Selected: {row['setting']}." and f"accuracy of {row['mean']:.3f}" in said[1]
     heads = page.locator("#results thead th").all_text_contents()
     exact = page.locator("#results tbody tr").evaluate_all(
         "(rows, k) => rows.map(r => [r.cells[0].innerText, r.cells[k].dataset.value])", heads.index("mean")
@@ -100,8 +98,45 @@ def test_tables_sort_by_number_and_by_name(page):
         assert up != down and sorted(before) == sorted(column(page, "results", place))
 
 
+CLIPPED = """
+() => [...document.querySelectorAll("table, pre, img, p, li, h1, h2, h5")]
+  .filter(e => e.offsetParent !== null)
+  .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1
+               || e.parentElement.scrollWidth > e.parentElement.clientWidth + 1)
+  .map(e => e.tagName + "#" + e.id + " " + e.textContent.trim().slice(0, 40))
+"""
+
+
+@pytest.mark.parametrize("width", [1200, 1280])
+def test_nothing_is_clipped_and_nothing_scrolls_sideways(opened, folder, width):
+    page = opened(folder / "report.html", width)
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert page.evaluate(CLIPPED) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_a_telephone_has_no_sideways_scroll_bar(opened, folder):
+    page = opened(folder / "report.html", 390)
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_heads_stand_over_their_numbers(page):
+    """Of every column of numbers: the right edges of the head's words and of the numbers are the same."""
+    edges = """
+    rows => rows.map(row => [...row.cells].map(cell => {
+      const range = document.createRange(); range.selectNodeContents(cell);
+      return [cell.classList.contains("number"), range.getBoundingClientRect().right];
+    }))"""
+    for name in ("results", "subjects", "leakage", "search"):
+        head, *rows = page.locator(f"#{name} tr").evaluate_all(edges)
+        for place, (is_number, edge) in enumerate(head):
+            numbers = [row[place][1] for row in rows if row[place][0]]
+            assert is_number == bool(numbers), (name, place)
+            assert not numbers or abs(max(numbers) - edge) < 2, (name, place)
+
+
 def test_subjects_unfold(page):
-    page.locator("details summary").first.click()
+    page.locator("details summary", has_text="Subject").first.click()
     assert page.locator("#subject-0").is_visible()
 
 
