@@ -36,15 +36,15 @@ def lda(feature):
 
 @pytest.fixture
 def recordings(errp_folder, ecog_folder, rsvp_folder, asl_folder):
-    """Four subjects of each, and a paradigm that keeps the arrays small."""
+    """A few subjects of each, and a paradigm that keeps the arrays small."""
     power = EMGGestures(10, 400, resample=250)
     return {
         "errp": (
-            ErrP(errp_folder[0], selected_subjects=[2, 6, 7, 11]),
+            ErrP(errp_folder[0], selected_subjects=[2, 6]),
             dict(tmax=0.3, resample=100),
             flatten,
         ),
-        "ecog": (ECoGFaces(ecog_folder[0], selected_subjects=[1, 2, 6, 12]), dict(resample=200), flatten),
+        "ecog": (ECoGFaces(ecog_folder[0], selected_subjects=[1, 2]), dict(resample=200), flatten),
         "rsvp": (RSVP(rsvp_folder[0], selected_subjects=[1, 2, 3, 4]), {}, flatten),
         "asl": (ASLEMG(asl_folder[0], selected_subjects=[1, 2, 3, 4]), power, log_power),
         "simulated": (SimulatedSubjects(4, 60, shift=0.0), {}, flatten),
@@ -75,7 +75,7 @@ def test_a_linear_pipeline_learns_in_a_real_evaluation(recordings, name, tmp_pat
     assert (results["score"] == results["score_balanced_accuracy"]).all()
 
 
-@pytest.mark.parametrize("name", ["errp", "ecog", "rsvp", "asl", "simulated"])
+@pytest.mark.parametrize("name", ["rsvp", "asl", "simulated"])
 def test_the_censored_classifier_runs_in_a_real_evaluation(recordings, name, tmp_path):
     pytest.importorskip("braindecode_censor.training.classifier")
     from braindecode_censor import CensoredEEGClassifier
@@ -85,6 +85,7 @@ def test_the_censored_classifier_runs_in_a_real_evaluation(recordings, name, tmp
         paradigm = dict(resample=128)
     net = CensoredEEGClassifier(
         module="EEGNet",
+        valid_subject="rotate",
         roster=dataset.subject_list,
         penalty="mmd",
         censoring="marginal",
@@ -98,14 +99,12 @@ def test_the_censored_classifier_runs_in_a_real_evaluation(recordings, name, tmp
     assert results["score"].between(0, 1).all() and results["score_valid"].between(0, 1).all()
 
 
-STEPS = [
-    (name, step)
-    for name in ("errp", "ecog", "rsvp", "asl", "simulated")
-    for step in ("array", "epochs", "raw")
-]
+# One recording of every kind of file, and every step of the cache; MOABB cannot cache continuous EMG.
+STEPS = [(name, step) for name in ("rsvp", "asl", "simulated") for step in ("array", "epochs", "raw")]
+STEPS = [("errp", "array"), ("ecog", "array"), *(step for step in STEPS if step != ("asl", "raw"))]
 
 
-@pytest.mark.parametrize(("name", "step"), [s for s in STEPS if s not in (("ecog", "raw"), ("asl", "raw"))])
+@pytest.mark.parametrize(("name", "step"), STEPS)
 def test_moabbs_cache_gives_the_same_trials(recordings, name, step, tmp_path, monkeypatch):
     dataset, paradigm, _ = recordings[name]
     paradigm = default_paradigm(dataset, **paradigm) if isinstance(paradigm, dict) else paradigm
