@@ -6,7 +6,7 @@ import sys
 import warnings
 
 from braindecode_censor._version import __version__
-from braindecode_censor.autotransfer import cli_datasets, cli_pipelines, cli_run
+from braindecode_censor.autotransfer import cli_datasets, cli_fit, cli_pipelines, cli_run
 
 
 def build_parser():
@@ -16,6 +16,7 @@ def build_parser():
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    cli_fit.add_commands(commands)
     cli_run.add_commands(commands)
     cli_datasets.add_command(commands)
     cli_pipelines.add_command(commands)

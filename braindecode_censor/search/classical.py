@@ -246,7 +246,8 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n_trials,)
             Labels as given to ``fit``.
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
 
     def _read(self, X):
         check_is_fitted(self, "arrays_")

@@ -55,7 +55,7 @@ class Expectation:
         return ". ".join([text, *self.warnings])
 
 
-def prediction_interval(scores, level=0.9):
+def prediction_interval(scores, level=0.9, n_trials=None):
     """Return an interval for the score of one more person.
 
     Parameters
@@ -64,6 +64,9 @@ def prediction_interval(scores, level=0.9):
         Scores of people who were not seen.
     level : float
         Probability with which the next score should lie inside.
+    n_trials : int or None
+        Trials of a person. If given, the spread is at least that of so many trials that are right with the mean
+        score's probability: people who are all decoded without an error do not promise this for everybody.
 
     Returns
     -------
@@ -76,7 +79,11 @@ def prediction_interval(scores, level=0.9):
     n = len(scores)
     if n < 2:
         return 0.0, 1.0
-    half = t.ppf((1 + level) / 2, n - 1) * scores.std(ddof=1) * np.sqrt(1 + 1 / n)
+    spread = scores.std(ddof=1)
+    if n_trials is not None:
+        rate = (scores.mean() * n * n_trials + 1) / (n * n_trials + 2)  # Laplace's rule: never quite 0 or 1
+        spread = max(spread, np.sqrt(rate * (1 - rate) / n_trials))
+    half = t.ppf((1 + level) / 2, n - 1) * spread * np.sqrt(1 + 1 / n)
     return float(max(0.0, scores.mean() - half)), float(min(1.0, scores.mean() + half))
 
 
@@ -103,7 +110,7 @@ def paired_interval(scores, baseline, level=0.9):
     return {"mean": mean, "low": float(mean - half), "high": float(mean + half)}
 
 
-def expect(people, scores, baseline=None, *, strict=True, shared=(), level=0.9):
+def expect(people, scores, baseline=None, *, n_trials=None, strict=True, shared=(), level=0.9):
     """Return what to expect of the next person.
 
     Parameters
@@ -114,6 +121,8 @@ def expect(people, scores, baseline=None, *, strict=True, shared=(), level=0.9):
         Nested scores; people with NaN were not tested and are left out.
     baseline : (str, ndarray of shape (n_people,)) or None
         Name and scores of the plain decoder to compare with.
+    n_trials : int or None
+        Trials of a person, as for :func:`prediction_interval`.
     strict : bool
         Whether the candidates were trained whatever anybody's scores were.
     shared : sequence of (object, object)
@@ -155,10 +164,18 @@ def expect(people, scores, baseline=None, *, strict=True, shared=(), level=0.9):
             "Which candidates were trained further was decided by the scores of all people, so the scores may "
             "be a little too high; time_limit=None with a fixed list of candidates avoids this"
         )
-    low, high = prediction_interval(known, level)
+    low, high = prediction_interval(known, level, n_trials)
     quartile = float(np.quantile(known, 0.25))
     return Expectation(
-        dict(zip(names, known.tolist())), float(known.mean()), quartile, low, high, level, gain, strict, warnings
+        dict(zip(names, known.tolist())),
+        float(known.mean()),
+        quartile,
+        low,
+        high,
+        level,
+        gain,
+        strict,
+        warnings,
     )
 
 

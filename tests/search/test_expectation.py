@@ -28,6 +28,14 @@ def test_interval_stays_between_0_and_1_and_one_person_tells_nothing():
     assert prediction_interval([0.8]) == (0.0, 1.0)
 
 
+def test_people_without_an_error_do_not_promise_one_without():
+    low, high = prediction_interval([1.0, 1.0, 1.0, 1.0], n_trials=20)
+    rate = 81 / 82
+    assert low == pytest.approx(1 - t.ppf(0.95, 3) * np.sqrt(1.25 * rate * (1 - rate) / 20)) and high == 1.0
+    wide = [0.2, 0.4, 0.7, 0.9]
+    assert prediction_interval(wide, n_trials=20) == prediction_interval(wide)
+
+
 def test_a_clear_gain_needs_no_warning():
     scores = RNG.uniform(0.6, 0.8, size=10)
     found = expect(PEOPLE, scores, ("plain", scores - 0.1 + RNG.normal(0, 0.01, 10)))

@@ -1,0 +1,175 @@
+"""A decoder as a folder: safetensors and JSON, sealed by checksums, nothing that could be executed."""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from braindecode_censor.autotransfer.decoder_input import InputFormat
+from braindecode_censor.autotransfer.models import Ensemble, Model
+from braindecode_censor.search.expectation import Expectation
+from braindecode_censor.search.pair_trainings import pack_model, unpack_model
+from braindecode_censor.storage.files import clear_errors
+from braindecode_censor.storage.keys import as_plain
+
+__all__ = ["read_decoder", "write_decoder"]
+
+_FORMAT = "braindecode-censor decoder 1"
+_FILE = "decoder.json"
+
+
+def write_decoder(clf, folder, card):
+    """Write a fitted classifier.
+
+    Parameters
+    ----------
+    clf : AutoTransferClassifier
+        Fitted, and maybe adapted to a person.
+    folder : str or path-like
+        Made anew; a decoder that is there is replaced, anything else is not touched.
+    card : str
+        Model card.
+    """
+    folder = Path(folder)
+    if folder.exists() and not (folder / _FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} exists and is no decoder: choose another folder.")
+    own = sorted({model.candidate for model in clf.ensemble_.models if model.kind == "own"})
+    if own:
+        raise ValueError(
+            f"{', '.join(own)}: an estimator of your own cannot be written to a folder without code. Leave it out of "
+            "candidates, or keep the classifier in memory."
+        )
+    files = {
+        f"models/{k:03d}.safetensors": pack_model(m.estimator) for k, m in enumerate(clf.ensemble_.models)
+    }
+    files["model_card.md"] = card.encode()
+    content = _describe(clf, files)
+    seal = _digest(json.dumps(content, sort_keys=True).encode())
+    head = {"format": _FORMAT, "seal": seal, "content": content}
+    files[_FILE] = json.dumps(head, indent=1).encode()
+    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    with clear_errors(folder.parent):
+        try:
+            for name, text in files.items():
+                path = part / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(text)
+            if folder.exists():
+                shutil.rmtree(folder)
+            os.replace(part, folder)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def _describe(clf, files):
+    models = [
+        {"file": name, "candidate": m.candidate, "kind": m.kind, "position": m.position, "weight": m.weight}
+        for name, m in zip(files, clf.ensemble_.models)
+    ]
+    heldout = asdict(clf.heldout_)
+    heldout["scores"] = [[as_plain(person), score] for person, score in clf.heldout_.scores.items()]
+    return {
+        "versions": clf.versions_,
+        "params": {name: value for name, value in clf.get_params(deep=False).items() if _is_plain(value)},
+        "classes": clf.classes_.tolist(),
+        "subjects": clf.subjects_.tolist(),
+        "n_trials": clf.n_trials_,
+        "input": asdict(clf.input_),
+        "adapted": clf.adapted_,
+        "candidates": clf.specs_,
+        "errors": clf.errors_,
+        "heldout": heldout,
+        "leaderboard": json.loads(clf.leaderboard_.to_json(orient="records", double_precision=15)),
+        "models": models,
+        "checksums": {name: _digest(text) for name, text in files.items()},
+    }
+
+
+def _is_plain(value):
+    try:
+        json.dumps(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _digest(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_decoder(clf_class, folder, device):
+    """Read a classifier that :func:`write_decoder` wrote.
+
+    Parameters
+    ----------
+    clf_class : type
+        Class of the classifier.
+    folder : str or path-like
+        The folder.
+    device : str
+        Where networks are to run.
+
+    Returns
+    -------
+    clf : AutoTransferClassifier
+        Fitted. It raises if a single byte of the folder is not what was written.
+    """
+    folder = Path(folder)
+    content = _read_content(folder)
+    files = {name: _read_file(folder, name, digest) for name, digest in content["checksums"].items()}
+    clf = clf_class(**content["params"])
+    clf.classes_ = np.asarray(content["classes"])
+    clf.subjects_ = np.asarray(content["subjects"])
+    clf.n_trials_, clf.versions_, clf.errors_ = content["n_trials"], content["versions"], content["errors"]
+    clf.input_, clf.specs_, clf.adapted_ = (
+        InputFormat(**content["input"]),
+        content["candidates"],
+        content["adapted"],
+    )
+    scores = {person: score for person, score in content["heldout"].pop("scores")}
+    clf.heldout_ = Expectation(scores, **content["heldout"])
+    clf.leaderboard_ = pd.DataFrame(content["leaderboard"])
+    models = [
+        Model(
+            m["candidate"],
+            m["kind"],
+            m["position"],
+            m["weight"],
+            unpack_model(m["kind"], files[m["file"]], device),
+        )
+        for m in content["models"]
+    ]
+    clf.ensemble_ = Ensemble(models, len(clf.classes_))
+    clf.general_ = None if clf.adapted_ else clf.ensemble_
+    return clf
+
+
+def _read_content(folder):
+    path = folder / _FILE
+    if not path.is_file():
+        raise ValueError(f"{folder} holds no decoder: there is no {_FILE} in it.")
+    try:
+        head = json.loads(path.read_bytes())
+        version, seal, content = head["format"], head["seal"], head["content"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path} is damaged: copy the folder again.") from None
+    if version != _FORMAT:
+        raise ValueError(f"{path} has the format {version!r}, expected {_FORMAT!r}: fit the decoder anew.")
+    if seal != _digest(json.dumps(content, sort_keys=True).encode()):
+        raise ValueError(f"{path} was changed after it was written: copy the folder again.")
+    return content
+
+
+def _read_file(folder, name, digest):
+    try:
+        content = (folder / name).read_bytes()
+    except OSError:
+        raise ValueError(f"{folder / name} is missing: copy the folder again.") from None
+    if _digest(content) != digest:
+        raise ValueError(f"{folder / name} was changed after it was written: copy the folder again.")
+    return content

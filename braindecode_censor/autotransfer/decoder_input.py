@@ -1,0 +1,158 @@
+"""What a decoder takes: trials of the same channels and length, put into the order it was fitted with."""
+
+from dataclasses import dataclass
+
+import mne
+import numpy as np
+from braindecode.datasets import BaseConcatDataset
+
+from braindecode_censor.trials.dataset import check_labels, read_signals
+from braindecode_censor.trials.subject_labels import find_labels
+
+__all__ = ["InputFormat", "check_people", "describe_input", "read_input"]
+
+
+@dataclass
+class InputFormat:
+    """Size and names of the signals.
+
+    Parameters
+    ----------
+    n_chans, n_times : int
+        Channels and samples of a trial.
+    ch_names : list of str or None
+        Names of channels in the order of the decoder; None if they were not known.
+    sfreq : float or None
+        Sampling rate; None if it was not known.
+    """
+
+    n_chans: int
+    n_times: int
+    ch_names: list | None = None
+    sfreq: float | None = None
+
+
+def describe_input(X, signals, sfreq=None, ch_names=None):
+    """Return the format of trials.
+
+    Parameters
+    ----------
+    X : object
+        What the user gave.
+    signals : ndarray of shape (n_trials, n_chans, n_times)
+        Its signals.
+    sfreq : float or None
+        Sampling rate that the user gave.
+    ch_names : list of str or None
+        Names of channels that the user gave.
+
+    Returns
+    -------
+    format : InputFormat
+        What is known.
+    """
+    found, rate = _names_and_rate(X)
+    names = list(ch_names) if ch_names is not None else found
+    if names is not None and len(names) != signals.shape[1]:
+        raise ValueError(f"ch_names has {len(names)} names and X has {signals.shape[1]} channels.")
+    if names is not None and len(set(names)) < len(names):
+        raise ValueError("ch_names has a name twice: channels are told apart by their names.")
+    return InputFormat(*signals.shape[1:], names, sfreq if sfreq is not None else rate)
+
+
+def _names_and_rate(X):
+    info = getattr(X, "info", None)
+    if isinstance(X, BaseConcatDataset):
+        first = X.datasets[0]
+        info = getattr(getattr(first, "windows", None) or getattr(first, "raw", None), "info", None)
+    return (list(info["ch_names"]), float(info["sfreq"])) if isinstance(info, mne.Info) else (None, None)
+
+
+def read_input(X, format):
+    """Return the signals of trials in the order of the decoder's channels.
+
+    Parameters
+    ----------
+    X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
+        Trials.
+    format : InputFormat
+        What the decoder was fitted with.
+
+    Returns
+    -------
+    signals : ndarray of shape (n_trials, n_chans, n_times)
+        Channels that Epochs have beyond those of the decoder are left out.
+    """
+    signals, _ = read_signals(X)
+    names, sfreq = _names_and_rate(X)
+    if names is not None and format.ch_names is not None:
+        missing = [name for name in format.ch_names if name not in names]
+        if missing:
+            raise ValueError(
+                f"X lacks {len(missing)} of the decoder's {format.n_chans} channels: {', '.join(missing[:8])}. "
+                "Record or interpolate them, or fit a decoder without them."
+            )
+        signals = signals[:, [names.index(name) for name in format.ch_names]]
+    if signals.shape[1] != format.n_chans:
+        raise ValueError(
+            f"X has {signals.shape[1]} channels, the decoder was fitted with {format.n_chans}: pass the same "
+            "channels in the same order, or Epochs with their names."
+        )
+    if signals.shape[2] != format.n_times:
+        raise ValueError(
+            f"X has {signals.shape[2]} samples per trial, the decoder was fitted with {format.n_times}."
+        )
+    if sfreq is not None and format.sfreq is not None and abs(sfreq - format.sfreq) > 1e-6 * format.sfreq:
+        raise ValueError(
+            f"X has {sfreq:g} samples per second, the decoder was fitted with {format.sfreq:g}: resample."
+        )
+    return signals
+
+
+def check_people(X, signals, targets, y, subjects):
+    """Return classes and people of all trials, raising for what no decoder can be made of.
+
+    Parameters
+    ----------
+    X : object
+        What the user gave, which may know whose trials these are.
+    signals : ndarray of shape (n_trials, n_chans, n_times)
+        Its signals.
+    targets : ndarray of shape (n_trials,) or None
+        Classes that a dataset carries.
+    y, subjects : array-like of shape (n_trials,) or None
+        What the user gave.
+
+    Returns
+    -------
+    y, subjects : ndarray of shape (n_trials,)
+        One class and one person per trial.
+    """
+    n_trials = len(signals)
+    if y is None and isinstance(X, mne.BaseEpochs):
+        y = X.events[:, 2]
+    y = check_labels("y", targets if y is None else y, n_trials, "pass one class per trial.")
+    subjects = check_labels(
+        "subjects",
+        find_labels(X) if subjects is None else subjects,
+        n_trials,
+        "the search leaves people out, so it must know whose trial each one is. Call fit(X, y, subjects=labels).",
+    )
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(f"y holds one class, {classes.tolist()}: a classifier needs at least two.")
+    for person in np.unique(subjects):
+        own = np.unique(y[subjects == person])
+        if len(own) < 2:
+            raise ValueError(
+                f"subject {person!s} has trials of one class only, {own.tolist()}: nothing can be told of how well "
+                "this person is decoded. Leave the person out or add trials of another class."
+            )
+    for k in classes:
+        owners = np.unique(subjects[y == k])
+        if len(owners) < 2:
+            raise ValueError(
+                f"class {k!s} occurs in one person only, subject {owners[0]!s}: whoever is decoded must not be "
+                "needed to learn it. Leave the class out or record it in others."
+            )
+    return y, subjects
