@@ -10,7 +10,12 @@ from braindecode_censor.training.adapt import PersonStream, adapt_classifier, ad
 from braindecode_censor.training.arguments import check_arguments, check_names
 from braindecode_censor.training.layers import code_of
 from braindecode_censor.training.leakage import leakage
-from braindecode_censor.training.persistence import load_classifier, read_state, save_classifier, write_state
+from braindecode_censor.training.persistence import (
+    copy_classifier,
+    load_classifier,
+    reduce_classifier,
+    save_classifier,
+)
 from braindecode_censor.training.preparation import normalize_by_person
 from braindecode_censor.training.protocol import _ProtocolClassifier
 from braindecode_censor.training.task_loss import FoldCrossEntropy
@@ -396,11 +401,11 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         options = {"halves": self.censoring == "complementary", **options}
         return leakage(self.features(X, subjects), y, subjects, **options)
 
+    def __deepcopy__(self, memo):
+        return copy_classifier(self, memo)
+
     def __reduce_ex__(self, protocol):
-        # A network with parametrisations can be pickled by its state only.
-        if not self._was_fitted:
-            return super().__reduce_ex__(protocol)
-        return _rebuild, (type(self), self.get_params(deep=False), *read_state(self), list(self.history))
+        return reduce_classifier(self) if self._was_fitted else super().__reduce_ex__(protocol)
 
     def save(self, path):
         """Write the fitted estimator to one safetensors file, without pickle.
@@ -430,13 +435,6 @@ class CensoredEEGClassifier(_ProtocolClassifier):
             Ready to predict.
         """
         return load_classifier(cls, path, **params)
-
-
-def _rebuild(kind, params, fitted, tensors, history):
-    """Make a fitted estimator from what was pickled; what only training needs is gone."""
-    clf = write_state(kind(**params), fitted, tensors)
-    clf.history.extend(history)
-    return clf
 
 
 def _own_names():

@@ -76,7 +76,14 @@ class _PartsClassifier(EEGClassifier):
             The net.
         """
         module, options = resolve_module(self.module, self.fast), self.get_params_for("module")
-        self.module_ = self.initialized_instance(module, options)
+        try:
+            self.module_ = self.initialized_instance(module, options)
+        except ValueError as error:  # Braindecode's models try themselves out when they are built
+            sizes = getattr(self, "signal_args_", {})
+            raise ValueError(
+                f"module={self.module!r} cannot be built for signals of {sizes}; often its layers need longer trials. "
+                f"It says: {error}"
+            ) from error
         set_momentum(self.module_, options.get("batch_norm_momentum", self.batch_norm_momentum))
         return self
 

@@ -1,6 +1,8 @@
-"""Saving and loading a fitted estimator as one safetensors file: tensors and a JSON header, nothing else."""
+"""Saving and loading a fitted estimator as one safetensors file: tensors and a JSON header, nothing else; copies."""
 
+import copy
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,15 @@ from braindecode_censor.encoders.resolve import whole_module
 from braindecode_censor.training.task_loss import FoldCrossEntropy
 from braindecode_censor.trials.normalize import SubjectNormalizer
 
-__all__ = ["load_classifier", "read_state", "save_classifier", "unsaved_params", "write_state"]
+__all__ = [
+    "copy_classifier",
+    "load_classifier",
+    "read_state",
+    "reduce_classifier",
+    "save_classifier",
+    "unsaved_params",
+    "write_state",
+]
 
 _FORMAT = "braindecode-censor classifier 2"
 _FITTED = ("valid_score_", "best_epoch_", "valid_subject_", "signal_args_", "adapted_")
@@ -134,6 +144,57 @@ def write_state(clf, fitted, tensors):
     arrays = {name: tensor.numpy() for name, tensor in _part(tensors, "normalizer").items()}
     clf.normalizer_ = SubjectNormalizer.from_state({"settings": fitted["normalizer"], "arrays": arrays})
     clf.head_ = {name: tensor.to(clf.device) for name, tensor in _part(tensors, "head").items()} or None
+    return clf
+
+
+def copy_classifier(clf, memo=None):
+    """Copy an estimator; what only training needs (optimiser, critic) is not copied.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Fitted or not.
+    memo : dict or None
+        As ``copy.deepcopy`` hands it over.
+
+    Returns
+    -------
+    clf : CensoredEEGClassifier
+        Shares nothing with the first.
+    """
+    if not clf._was_fitted:
+        return type(clf)(**copy.deepcopy(clf.get_params(deep=False), memo))
+    return _rebuild(*copy.deepcopy(_parts(clf), memo))
+
+
+def reduce_classifier(clf):
+    """Take a fitted estimator apart for pickle, because a network with parametrisations has no other way.
+
+    Parameters
+    ----------
+    clf : CensoredEEGClassifier
+        Fitted.
+
+    Returns
+    -------
+    function, arguments : callable, tuple
+        What makes it again.
+    """
+    if isinstance(clf.module, torch.nn.Module):
+        raise pickle.PicklingError(
+            f"module={type(clf.module).__name__}(...) is an object, which torch cannot pickle: pass its class, and "
+            "its arguments as module__<name>=..., or use save(path)."
+        )
+    return _rebuild, _parts(clf)
+
+
+def _parts(clf):
+    return type(clf), clf.get_params(deep=False), *read_state(clf), list(clf.history)
+
+
+def _rebuild(kind, params, fitted, tensors, history):
+    clf = write_state(kind(**params), fitted, tensors)
+    clf.history.extend(history)
     return clf
 
 

@@ -133,6 +133,15 @@ def test_arguments_that_are_none(options, message):
         CensoredEEGClassifier(**options)
 
 
+@pytest.mark.parametrize("module", ["EEGNet", "ShallowFBCSPNet"])
+def test_trials_that_are_too_short(data, module):
+    x, y, subjects = data
+    with pytest.raises(
+        ValueError, match=f"module='{module}' cannot be built for .*'n_times': 10.*longer trials"
+    ):
+        CensoredEEGClassifier(module, max_steps=1).fit(x[..., :10], y, subjects)
+
+
 def test_a_layer_that_is_never_called(data):
     x, y, subjects = (part[:64] for part in data)
     clf = CensoredEEGClassifier("ATCNet", penalty=None, max_steps=1, augment=None, module__sfreq=64)

@@ -137,6 +137,18 @@ def test_a_fitted_estimator_can_be_copied_and_pickled(data, fitted, kind, copied
     assert len(twin.history) == len(clf.history) + 2
 
 
+def test_a_network_that_is_an_object_can_be_copied_but_not_pickled(data, quick):
+    options = {name: value for name, value in quick.items() if "module__" not in name}
+    clf = CensoredEEGClassifier(
+        EEGNet(4, 2, 96, final_layer_with_constraint=True), penalty=None, **options
+    ).fit(*data)
+    assert np.array_equal(copy.deepcopy(clf).predict_proba(data[0]), clf.predict_proba(data[0]))
+    with pytest.raises(pickle.PicklingError, match=r"module=EEGNet\(...\) is an object.*use save\(path\)"):
+        pickle.dumps(clf)
+    twin = copy.deepcopy(CensoredEEGClassifier(weight=3.0, **quick))  # nothing learnt yet
+    assert twin.weight == 3.0 and not twin.initialized_
+
+
 def test_joblib(data, fitted, tmp_path):
     joblib.dump(fitted, tmp_path / "clf.joblib")
     loaded = joblib.load(tmp_path / "clf.joblib")
