@@ -88,6 +88,11 @@ def _add_machine(parser):
     add("--storage", help="database of Optuna's studies for several machines, such as postgresql://host/name")
     add("--json", action="store_true", help="print one JSON object to standard output and nothing else")
     add("--quiet", action="store_true", help="no progress bar")
+    add(
+        "--no-report",
+        action="store_true",
+        help="tables only; `autotransfer report` draws figures and page later",
+    )
 
 
 def run_experiment(args):
@@ -237,7 +242,7 @@ def _run(args, **arguments):
         if args.json:
             print(json.dumps({"plan": {k: v for k, v in plan.items() if k != "text"}}))
         return None
-    result = experiment.run(Progress(True if args.quiet else None))
+    result = experiment.run(Progress(True if args.quiet else None), report=not args.no_report)
     _show(args, result)
     return result
 

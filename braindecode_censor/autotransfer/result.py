@@ -72,13 +72,15 @@ class Result:
         return {"selected": self.selected, "chosen": _plain(self.chosen), **frames, **facts, **places}
 
 
-def read_result(out):
+def read_result(out, report=True):
     """Read a finished experiment and write its table and report anew.
 
     Parameters
     ----------
     out : Path
         Folder of the experiment.
+    report : bool
+        Whether to write the report.
 
     Returns
     -------
@@ -90,7 +92,7 @@ def read_result(out):
         raise ValueError(f"out={str(out)!r} is not finished yet: call `autotransfer resume` first.")
     with locked(out):
         inner = read_table(out, "nested.csv") if identity["nested"] else None
-        return finish(out, read_table(out, "scores.csv"), inner)
+        return finish(out, read_table(out, "scores.csv"), inner, report=report)
 
 
 def finish(out, scores, inner=None, recording=None, report=True):

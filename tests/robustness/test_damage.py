@@ -1,0 +1,152 @@
+"""Every kind of file of a finished folder, damaged in every way: healed or refused, never silently different.
+
+``ATTACKS=20 python -m pytest tests/robustness`` resumes after every damage; the short version resumes after some.
+"""
+
+import os
+import random
+import shutil
+
+import pandas as pd
+import pytest
+from tiny import copy_of, finished, run
+
+from braindecode_censor.autotransfer.result import read_result
+from braindecode_censor.storage.tables import read_index
+
+ATTACKS = int(os.environ.get("ATTACKS", "2"))
+TABLES = ("scores.csv", "table.csv", "search.csv", "chosen.json")
+
+
+def flip(content):
+    """Turn one bit of the middle."""
+    place = len(content) // 2
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+def change_digits(content):
+    """Turn every 5 into a 6, as a slip of an editor's user would."""
+    changed = content.replace(b"5", b"6")
+    return changed if changed != content else content.replace(b"0", b"1")
+
+
+DAMAGES = {
+    "flipped": flip,
+    "truncated": lambda content: content[: len(content) // 2],
+    "one byte short": lambda content: content[:-1],
+    "empty": lambda content: b"",
+    "digits": change_digits,
+    "foreign": lambda content: b"\x89PNG\r\n\x1a\n" + bytes(100),
+    "gone": None,
+}
+# One file of each kind; the search has trained settings that no fold of the cross-validation uses.
+KINDS = (
+    "experiment.json",
+    "SHA256SUMS",
+    "scores.csv",
+    "table.csv",
+    "search.csv",
+    "chosen.json",
+    "trainings/index.csv",
+    "trainings/log.jsonl",
+    "trainings/FOLD.json",
+    "trainings/FOLD.safetensors",
+    "trainings/SEARCH.json",
+    "trainings/SEARCH.safetensors",
+    "moabb/RESULTS.hdf5",
+)
+CASES = [(kind, damage) for kind in KINDS for damage in DAMAGES]
+RESUMED = CASES if ATTACKS > 10 else random.Random(4).sample(CASES, 5 * ATTACKS)
+
+
+@pytest.fixture
+def folder(reference, tmp_path):
+    return copy_of(reference.out, tmp_path / "out")
+
+
+def find(out, kind):
+    """Return a file of a kind."""
+    if kind.endswith("hdf5"):
+        return next(out.glob("moabb/**/*.hdf5"))
+    index = read_index(out)["key"].tolist()
+    fold, search = index[-1], next(key for key in finished(out) if key not in index)
+    return out / kind.replace("FOLD", fold).replace("SEARCH", search)
+
+
+def spoil(out, kind, damage):
+    path = find(out, kind)
+    content = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+        return
+    changed = DAMAGES[damage](content)
+    assert changed != content
+    path.write_bytes(changed)
+
+
+def outcome(call, reference):
+    """Return "same" or the message of an error of ours; anything else fails."""
+    try:
+        result = call()
+    except (ValueError, OSError) as error:
+        message = str(error)
+        assert "autotransfer" in message or "restore" in message or "another folder" in message, message
+        return message
+    assert result.selected == reference.selected
+    pd.testing.assert_frame_equal(result.scores, reference.scores)
+    pd.testing.assert_frame_equal(result.table, reference.table)
+    return "same"
+
+
+def test_there_is_no_other_kind_of_file(reference):
+    known = {find(reference.out, kind).relative_to(reference.out).as_posix() for kind in KINDS}
+    others = {
+        path.relative_to(reference.out).as_posix() for path in reference.out.rglob("*") if path.is_file()
+    }
+    others = {name for name in others - known if not name.startswith("trainings/")}
+    assert others == {".lock"}
+    assert {path.suffix for path in (reference.out / "trainings").iterdir()} == {
+        ".json", ".safetensors", ".jsonl", ".csv",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_folder_is_reported_as_it_was_or_refused(kind, reference, tmp_path):
+    for damage in DAMAGES:
+        out = copy_of(reference.out, tmp_path / damage)
+        spoil(out, kind, damage)
+        found = outcome(lambda out=out: read_result(out, report=False), reference)
+        decides = kind in ("experiment.json", "scores.csv", "SHA256SUMS")
+        if decides:
+            assert found != "same" or kind == "SHA256SUMS", (kind, damage)
+        else:
+            assert found == "same", (kind, damage, found)
+        shutil.rmtree(out)
+
+
+@pytest.mark.parametrize(("kind", "damage"), RESUMED)
+def test_a_damaged_folder_is_healed_or_refused(kind, damage, folder, reference):
+    before = finished(folder)
+    spoil(folder, kind, damage)
+    found = outcome(lambda: run(folder), reference)
+    if kind == "experiment.json":
+        assert found != "same"
+        return
+    assert found == "same", found
+    for name in TABLES:
+        assert (folder / name).read_bytes() == (reference.out / name).read_bytes(), name
+    if kind.startswith("trainings/") and kind.endswith((".json", ".safetensors")):
+        assert len(finished(folder)) == len(before) + 1, "the damaged one is trained again, and no other"
+
+
+def test_the_files_of_two_trainings_are_not_exchanged_in_silence(folder, reference):
+    """Each is what was written, but under the other's name."""
+    one, two = read_index(folder)["key"][[0, 9]]
+    for ending in ("json", "safetensors"):
+        paths = [folder / "trainings" / f"{key}.{ending}" for key in (one, two)]
+        contents = [path.read_bytes() for path in paths]
+        for path, content in zip(paths, reversed(contents)):
+            path.write_bytes(content)
+    before = len(finished(folder))
+    assert outcome(lambda: run(folder), reference) == "same"
+    assert len(finished(folder)) == before + 2
