@@ -18,7 +18,7 @@ from front_simulated import simulate
 from skorch.callbacks import Callback
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor import PAPER, CensoredEEGClassifier
 
 MOMENTA = (0.01, 0.1, 0.3)
 
@@ -70,13 +70,9 @@ def main():
     for momentum in MOMENTA:
         logged, exact, kept = [], [], []
         for seed in range(arguments.seeds):
-            clf = CensoredEEGClassifier(
-                penalty=None,
-                max_epochs=arguments.epochs,
-                batch_norm_momentum=momentum,
-                random_state=seed,
-                callbacks=[("exact", ExactLoss())],
-            ).fit(*simulate(seed)["train"])
+            options = {"penalty": None, "max_epochs": arguments.epochs, "batch_norm_momentum": momentum}
+            options |= {"random_state": seed, "callbacks": [("exact", ExactLoss())]}
+            clf = CensoredEEGClassifier(**{**PAPER, **options}).fit(*simulate(seed)["train"])
             logged.append(clf.history[:, "valid_loss"])
             exact.append(clf.history[:, "exact_loss"])
             kept.append(clf.best_epoch_)

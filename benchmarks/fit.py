@@ -24,9 +24,8 @@ from skorch.helper import predefined_split
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import TensorDataset
 
-from braindecode_censor import CensoredEEGClassifier
-from braindecode_censor.training.protocol import inverse_sqrt
-from braindecode_censor.trials.dataset import zscore
+from braindecode_censor import PAPER, CensoredEEGClassifier
+from braindecode_censor.trials.trialwise import zscore
 
 # What a profiler's events mean, by how their names begin; the first that fits counts.
 PARTS = {
@@ -81,7 +80,7 @@ def fit_ours(data, args):
     net : CensoredEEGClassifier
         Fitted.
     """
-    options = {"max_epochs": args.epochs, "batch_size": args.batch, "valid_subject": 1}
+    options = {**PAPER, "max_epochs": args.epochs, "batch_size": args.batch, "valid_subject": 1}
     return CensoredEEGClassifier(penalty=None, sampling="shuffle", **options).fit(*data)
 
 
@@ -115,7 +114,7 @@ def fit_stock(data, args):
         iterator_valid__batch_size=512,
         train_split=predefined_split(TensorDataset(torch.as_tensor(x[valid]), torch.as_tensor(y[valid]))),
         callbacks=[
-            ("schedule", LRScheduler("LambdaLR", lr_lambda=inverse_sqrt)),
+            ("schedule", LRScheduler("LambdaLR", lr_lambda=lambda epoch: (epoch + 1) ** -0.5)),
             ("best", EarlyStopping(patience=args.epochs, threshold=0, load_best=True)),
         ],
         module__batch_norm_momentum=0.1,

@@ -28,7 +28,7 @@ import torch
 from braindecode import EEGClassifier
 from stopwatch import Stopwatch
 
-from braindecode_censor import Censor, CensoredEEGClassifier
+from braindecode_censor import PAPER, Censor, CensoredEEGClassifier
 
 METHODS = ("adv", "mmd", "pairmmd", "mige", "began")
 MODES = ("marginal", "conditional", "complementary")
@@ -125,7 +125,8 @@ def train(kind, data, method, mode, device, n_epochs, watch):
             EEGClassifier("EEGNet", callbacks=[*censor, watch], **options).fit(x, y)
         else:
             options |= {"fast": kind == "fast", "callbacks": [("watch", watch)]}
-            net = CensoredEEGClassifier(penalty=method, censoring=mode, weight=0.1, **options)
+            settings = {"penalty": method, "censoring": mode, "weight": 0.1}
+            net = CensoredEEGClassifier(**{**PAPER, **settings, **options})
             net.fit(x, y, subjects=subjects)
     finally:  # also after an error nobody is left waiting
         watch.may_other_start.release(n_epochs)

@@ -23,7 +23,7 @@ from joblib import Parallel, delayed
 from scipy import stats
 from sklearn.metrics import balanced_accuracy_score
 
-from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor import PAPER, CensoredEEGClassifier
 from braindecode_censor.datasets import SimulatedSubjects
 
 # Where each mode promises that nothing is left: part of the code and view of the leakage report.
@@ -54,7 +54,7 @@ OPTIONS = {
 EFFECTS = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 12.0}
 SHIFT, SNR = 1.0, 1.5
 # No validation subject: which epoch one subject likes best is chance, and would only blur the comparison.
-TRAINING = {"batch_size": 64, "lr": 5e-3, "valid_subject": None}
+TRAINING = {**PAPER, "batch_size": 64, "lr": 5e-3, "valid_subject": None, "keep": "last"}
 N_SEEN, N_UNSEEN, N_TRAIN, N_PROBE = 7, 4, 80, 60
 # "Kept" means that the interval of the change lies above minus this much.
 MARGIN = 0.02
@@ -111,9 +111,8 @@ def run(seed, mode, method, epochs, shuffled=False):
     if method != "ERM":
         options = {"penalty": method, "weight": WEIGHTS[mode][method], **OPTIONS.get(method, {})}
         options["callbacks__censor__reveal"] = REVEAL[method]
-    clf = CensoredEEGClassifier(
-        censoring=mode, max_epochs=epochs, random_state=seed, **TRAINING, **options
-    ).fit(x, y, subjects)
+    options |= {"censoring": mode, "max_epochs": epochs, "random_state": seed}
+    clf = CensoredEEGClassifier(**{**TRAINING, **options}).fit(x, y, subjects)
     part, view = MODES[mode]
     report = clf.leakage(*data["probe"], n_boot=1)
     excess = report[report["view"] == view].groupby("part")["excess"].mean()  # over the two probes
