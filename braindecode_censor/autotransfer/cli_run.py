@@ -199,7 +199,9 @@ def run_demo(args):
     from braindecode_censor.search.candidates import BASELINE, get_preset
 
     options = {**RECORDED, "seed": args.seed}
-    result = _run(args, dataset="simulated", dataset_options=options, training=TRAINING, seed=args.seed)
+    result = _run(
+        args, dataset="simulated", dataset_options=options, training=TRAINING, seed=args.seed, top=1
+    )
     if args.json:  # one object, of the experiment
         return 0
     print("\nNow people whom nobody has recorded before ...", flush=True)
