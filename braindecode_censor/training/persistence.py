@@ -103,7 +103,7 @@ def read_state(clf):
     """
     normalizer = clf.normalizer_.get_state()
     fitted = {
-        "fitted": {name: _plain(getattr(clf, name)) for name in _FITTED},
+        "fitted": {name: _plain(getattr(clf, name, None)) for name in _FITTED},
         "classes": clf.classes_.tolist(),
         "normalizer": normalizer["settings"],
     }
