@@ -11,7 +11,7 @@ import torch
 
 def median_scale(z):
     """Median distance over distinct pairs."""
-    distances = sorted(float((z[i] - z[j]).norm()) for i in range(len(z)) for j in range(i + 1, len(z)))
+    distances = sorted(d for i in range(len(z)) for d in (z[i + 1 :] - z[i]).norm(dim=1).tolist())
     n = len(distances)
     return max((distances[(n - 1) // 2] + distances[n // 2]) / 2, 1e-6) if n else 1.0
 
@@ -24,9 +24,9 @@ def _gram_and_divergence(x, sigma):
     gram = torch.zeros(n, n, dtype=x.dtype)
     h = torch.zeros_like(x)
     for i in range(n):
-        for j in range(n):
-            gram[i, j] = torch.exp(-((x[i] - x[j]) ** 2).sum() / (2 * sigma**2))
-            h[i] += gram[i, j] * (x[i] - x[j]) / sigma**2 / n
+        difference = x[i] - x
+        gram[i] = torch.exp(-(difference**2).sum(1) / (2 * sigma**2))
+        h[i] = gram[i] @ difference / sigma**2 / n
     return gram, h
 
 
@@ -107,13 +107,12 @@ def mmd_squared(a, b, ia, ib, sigma):
     """Unbiased squared MMD of two lists of rows, skipping pairs of a trial with itself."""
 
     def mean_kernel(x, y, ix, iy):
-        values = [
-            torch.exp(-((x[i] - y[j]) ** 2).sum() / (2 * sigma**2))
-            for i in range(len(x))
-            for j in range(len(y))
-            if ix[i] != iy[j]
-        ]
-        return sum(values) / len(values)
+        total, n_pairs = 0, 0
+        for i in range(len(x)):
+            others = [j for j in range(len(y)) if ix[i] != iy[j]]
+            total = total + torch.exp(-((x[i] - y[others]) ** 2).sum(1) / (2 * sigma**2)).sum()
+            n_pairs += len(others)
+        return total / n_pairs
 
     return mean_kernel(a, a, ia, ia) + mean_kernel(b, b, ib, ib) - 2 * mean_kernel(a, b, ia, ib)
 

@@ -11,8 +11,6 @@ import braindecode_censor as bc
 from braindecode_censor.numerics.kernels import make_kernel, squared_distances
 from braindecode_censor.numerics.lengthscales import MedianScale
 from braindecode_censor.numerics.scores import make_score
-from braindecode_censor.penalties.batch import Batch
-from braindecode_censor.penalties.measures import MMD
 
 # ------------------------------------------------------------------ scores of known densities
 
@@ -88,7 +86,7 @@ def test_score_estimators_rank_as_published_in_high_dimension():
     for family, settings in families.items():
         best = math.inf
         for kind, options in settings:
-            for factor in (0.5, 1, 2, 4):
+            for factor in (1, 2, 4):
                 score = make_score(kind, lengthscale=MedianScale(factor), **options)
                 best = min(best, np.mean([_toy_error(score, d, seed) for seed in range(3)]))
         errors[family] = best
@@ -117,10 +115,10 @@ def _toy_error(score, d, seed):
 
 @pytest.mark.parametrize(("d", "published"), [(8, 0.059), (16, 0.116), (32, 0.280)])
 def test_mige_of_correlated_gaussians(d, published):
-    """Y = rho X + sqrt(1 - rho^2) eps: dI/drho = d rho / (1 - rho^2), 32 correlations, 256 samples, SSGE 0.99."""
+    """Y = rho X + sqrt(1 - rho^2) eps: dI/drho = d rho / (1 - rho^2), 16 correlations, 256 samples, SSGE 0.99."""
     generator = torch.Generator().manual_seed(d)
     estimates, exact = [], []
-    for rho in np.linspace(-0.8, 0.8, 32):
+    for rho in np.linspace(-0.8, 0.8, 16):
         x, noise = torch.randn(2, 256, d, generator=generator)
         y = rho * x + math.sqrt(1 - rho**2) * noise
         dy = x - rho / math.sqrt(1 - rho**2) * noise
@@ -167,7 +165,7 @@ def test_mige_of_two_subjects(name):
     """Right sign everywhere, and the stated accuracy."""
     options, stated = DISCRETE_ESTIMATORS[name]
     penalty = bc.make_penalty("mige", n_subjects=2, **options)
-    amplitudes = (0.5, 0.75, 1.0, 1.25, 1.5)
+    amplitudes = (0.5, 1.0, 1.5)
     found = np.array([mean_slope(penalty, a)[0] for a in amplitudes])
     exact = np.array([information(a)[1] for a in amplitudes])
     assert (found > 0).all()
@@ -183,7 +181,7 @@ def test_mige_of_independent_labels_has_no_gradient(name):
     """
     penalty = bc.make_penalty("mige", n_subjects=2, **DISCRETE_ESTIMATORS[name][0])
     along, scale = [], []
-    for seed in range(40):
+    for seed in range(16):
         z, _, _ = two_subjects(0.0, seed)
         s = (torch.arange(len(z)) % 4 == 0).long()
         direction = (s[:, None] - 0.25) * torch.full((4,), 0.5, dtype=torch.float64)
@@ -239,6 +237,11 @@ def test_mmd_by_hand():
     assert float(penalty(z, torch.tensor([0, 0, 1, 1]))) == pytest.approx(math.exp(-0.5) - 1, abs=1e-12)
 
 
+def of_each(penalty, z, s):
+    """Values of a penalty for a stack of codes with the same labels."""
+    return torch.func.vmap(penalty, in_dims=(0, None))(z, s).numpy()
+
+
 def gaussian_mmd(m1, s1, m2, s2, sigma):
     eye = np.eye(len(m1))
 
@@ -259,15 +262,10 @@ def test_mmd_of_two_gaussians():
     truth = gaussian_mmd(means[0], roots[0] @ roots[0].T, means[1], roots[1] @ roots[1].T, sigma)
     s = torch.tensor([0] * n + [1] * m)
     pair = bc.make_penalty("pairmmd", n_subjects=2, lengthscale=sigma)
-    versus = MMD(n_subjects=2, lengthscale=sigma, reduction="sum")
-    found = []
-    for _ in range(400):
-        z = np.concatenate(
-            [mean + rng.normal(size=(size, 3)) @ root.T for mean, root, size in zip(means, roots, (n, m))]
-        )
-        z = torch.from_numpy(z)
-        found.append((float(pair(z, s)), float(versus.censor(z, Batch(s, n_subjects=2)))))
-    found = np.array(found)
+    versus = bc.make_penalty("mmd", n_subjects=2, lengthscale=sigma, reduction="sum")
+    parts = [mean + rng.normal(size=(400, k, 3)) @ root.T for mean, root, k in zip(means, roots, (n, m))]
+    z = torch.from_numpy(np.concatenate(parts, axis=1))
+    found = np.stack([of_each(pair, z, s), of_each(versus, z, s)], axis=1)
     # population identity: MMD(q, q_m) = (1 - pi_m)^2 MMD(q_without_m, q_m)
     shares = np.array([n, m]) / (n + m)
     expected = np.array([truth, ((1 - shares) ** 2).sum() * truth])
@@ -280,24 +278,17 @@ def test_mmd_of_two_gaussians():
 @pytest.mark.parametrize("method", ["mmd", "pairmmd"])
 def test_mmd_has_mean_zero_under_independence(method):
     """Although the batch overlaps with its own subsets; with the printed self-pairs it does not."""
-    generator = torch.Generator().manual_seed(1)
     s = torch.arange(30) % 3
-    values, printed, kappa = [], [], []
-    penalty = bc.make_penalty(method, n_subjects=3, lengthscale=2.0)
-    literal = bc.make_penalty("mmd", n_subjects=3, lengthscale=2.0, self_pairs=True)
-    for _ in range(3000):
-        z = torch.randn(30, 4, generator=generator, dtype=torch.float64)
-        values.append(float(penalty(z, s)))
-        if method == "mmd":
-            printed.append(float(literal(z, s)))
-            gram = make_kernel("rbf")(squared_distances(z), torch.tensor(0.25))
-            kappa.append(float((gram.sum() - 30) / (30 * 29)))
-    values = np.array(values)
+    z = torch.randn(3000, 30, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    values = of_each(bc.make_penalty(method, n_subjects=3, lengthscale=2.0), z, s)
     assert abs(values.mean()) < 3 * values.std() / math.sqrt(len(values))
     assert 0.4 < (values < 0).mean() < 0.75, "an unbiased estimate of zero is often negative"
     if method == "mmd":
+        printed = of_each(bc.make_penalty("mmd", n_subjects=3, lengthscale=2.0, self_pairs=True), z, s)
         bias, error = np.mean(printed), np.std(printed) / math.sqrt(len(printed))
-        assert bias == pytest.approx(-2 * (1 - np.mean(kappa)) / 30, abs=4 * error)
+        gram = make_kernel("rbf")(squared_distances(z), torch.tensor(0.25))
+        kappa = float((gram.sum((1, 2)) - 30).mean() / (30 * 29))
+        assert bias == pytest.approx(-2 * (1 - kappa) / 30, abs=4 * error)
         assert abs(bias) > 10 * error
 
 
@@ -323,7 +314,7 @@ def test_continuous_nuisance(method, options):
 
     def slopes(rho):
         found = []
-        for seed in range(20):
+        for seed in range(8):
             z, s, direction = continuous_data(rho, seed)
             z.requires_grad_()
             (gradient,) = torch.autograd.grad(penalty(z, s), z)
@@ -339,9 +330,7 @@ def test_continuous_nuisance(method, options):
 
 def test_continuous_mmd_has_mean_zero_under_independence():
     penalty = bc.make_penalty("mmd", nuisance="continuous")
-    generator = torch.Generator().manual_seed(0)
-    values = [
-        float(penalty(torch.randn(20, 3, generator=generator), torch.randn(20, generator=generator)))
-        for _ in range(1500)
-    ]
+    z = torch.randn(1500, 20, 3, generator=torch.Generator().manual_seed(0))
+    s = torch.randn(1500, 20, generator=torch.Generator().manual_seed(1))
+    values = torch.func.vmap(penalty)(z, s).numpy()
     assert abs(np.mean(values)) < 3.5 * np.std(values) / math.sqrt(len(values))
