@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 import warnings
+from contextlib import contextmanager
 
 from braindecode_censor._version import __version__
 from braindecode_censor.autotransfer import cli_datasets, cli_fit, cli_pipelines, cli_run
@@ -38,8 +39,7 @@ def main(argv=None):
     """
     args = build_parser().parse_args(argv)
     try:
-        with warnings.catch_warnings():
-            hide_foreign_warnings()
+        with hide_foreign_warnings():
             return args.run(args)
     except (ValueError, OSError) as error:
         print(f"autotransfer: {error}", file=sys.stderr)
@@ -49,13 +49,21 @@ def main(argv=None):
         return 130
 
 
+@contextmanager
 def hide_foreign_warnings():
     """Show the warnings of this package and nobody else's: a user of the shell can do nothing about those."""
-    warnings.simplefilter("ignore")
-    warnings.filterwarnings("default", module="braindecode_censor")
-    # Workers of several processes start with this filter; ours are said by the process that the user sees.
-    os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    os.environ.setdefault("MNE_LOGGING_LEVEL", "ERROR")
+    # Worker processes start with these; MNE reads its own when it is imported.
+    wanted = {"PYTHONWARNINGS": "ignore", "MNE_LOGGING_LEVEL": "ERROR"}
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("default", module="braindecode_censor")
+            yield
+    finally:
+        for name in added:
+            del os.environ[name]
 
 
 if __name__ == "__main__":

@@ -93,13 +93,17 @@ def known(monkeypatch):
     _init_dataset()
 
 
-@pytest.mark.slow
+# MOABB runs all files of one paradigm; those of the others differ in the paradigm's name alone.
+SOME = ("baseline.yml", "adv_conditional.yml", "mige_complementary.yml")
+
+
 @pytest.mark.parametrize("paradigm", PARADIGM_FOLDERS)
-def test_benchmark_runs_every_file(paradigm, known, tmp_path, monkeypatch):
+def test_benchmark_runs_the_files(paradigm, known, tmp_path, monkeypatch):
     """Unchanged but for the 500 epochs, which are one here, and the 1500 steps, which are two."""
     for name, text in pipeline_texts().items():
-        if name.startswith(paradigm + "/"):
-            path = tmp_path / "pipelines" / name.split("/")[1]
+        folder, file = name.split("/")
+        if folder == paradigm and (paradigm == "ERP" or file in SOME):
+            path = tmp_path / "pipelines" / file
             path.parent.mkdir(exist_ok=True)
             short = text.replace("max_epochs: 500", "max_epochs: 1").replace(
                 "max_steps: 1500", "max_steps: 2"
@@ -124,7 +128,8 @@ def test_benchmark_runs_every_file(paradigm, known, tmp_path, monkeypatch):
         output=str(tmp_path / "output"),
         n_jobs=1,
     )
-    assert len(results) == N_FILES * 4 and results["pipeline"].nunique() == N_FILES
+    count = N_FILES if paradigm == "ERP" else len(SOME)
+    assert len(results) == count * 4 and results["pipeline"].nunique() == count
     assert np.isfinite(results["score"]).all()
 
 
