@@ -221,9 +221,9 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self.adapted_ = False
 
     def _expect(self, result, shared):
-        tried = list(result.heldout.found)
-        plain = BASELINE if BASELINE in tried else tried[0]
-        baseline = (plain, result.heldout.scores(plain)) if len(tried) > 1 else None
+        tried = [BASELINE, *(c for c in result.candidates if c in result.finalists)]
+        plain = next(name for name in tried if name in result.heldout.found)
+        baseline = (plain, result.heldout.scores(plain)) if len(result.heldout.found) > 1 else None
         scores = result.heldout.nested_scores(result.finalists)
         people = self.subjects_.tolist()
         n_trials = round(self.n_trials_ / len(people))

@@ -189,7 +189,7 @@ def count_rungs(n_candidates):
     return 1 if n_candidates <= 2 else 2 if n_candidates <= 5 else 3
 
 
-def choose_rung(costs, seconds, n_people, n_pairs, jobs=1, last=False):
+def choose_rung(costs, seconds, n_people, n_pairs, jobs=1, last=False, alone=True):
     """Return the largest round that fits into the time.
 
     Parameters
@@ -204,6 +204,8 @@ def choose_rung(costs, seconds, n_people, n_pairs, jobs=1, last=False):
         Trainings at a time.
     last : bool
         Whether this is the last round, whose models make the decoder: then more pairs come before fewer steps.
+    alone : bool
+        Whether there is no other candidate yet, so that a single pair is better than nothing.
 
     Returns
     -------
@@ -216,7 +218,8 @@ def choose_rung(costs, seconds, n_people, n_pairs, jobs=1, last=False):
     options = many + [(share, once) for share in _SHARES] + [(_SHARES[-1], ceil(once / 2))]
     count = len(costs)
     while True:
-        shortest = [(share, 1) for share in (_SHARES[-1], *_LAST_RESORT)] if count == 1 else []
+        fewest = 1 if alone else ceil(once / 2)
+        shortest = [(share, fewest) for share in (_SHARES[-1], *_LAST_RESORT)] if count == 1 else []
         for share, pairs in options + shortest:
             each = [cost.seconds(share) for cost in costs[:count]]
             rounds = ceil(count * pairs / jobs)

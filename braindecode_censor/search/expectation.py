@@ -147,7 +147,7 @@ def expect(people, scores, baseline=None, *, n_trials=None, strict=True, shared=
     if baseline is not None:
         name, plain = baseline
         both = tested & np.isfinite(plain)
-        if both.any():
+        if both.sum() > 2:
             gain = paired_interval(scores[both], plain[both], level)
         if gain and gain["low"] <= 0 <= gain["high"]:
             warnings.append(

@@ -163,8 +163,20 @@ class PairRunner:
         Yields
         ------
         outcome : Outcome
-            As soon as each is finished.
+            As soon as each is finished. If they cannot be trained together, each candidate is trained by itself, and
+            fails by itself.
         """
+        try:
+            yield from self._train_fleet(tasks)
+        except (ValueError, RuntimeError) as error:
+            if len(tasks) > 1:
+                for task in tasks:
+                    yield from self.run_fleet([task])
+                return
+            told = f"{type(error).__name__}: {error}".splitlines()[0]
+            yield Outcome(tasks[0].candidate.name, tasks[0].positions[0], tasks[0].steps, error=told)
+
+    def _train_fleet(self, tasks):
         members, candidates, started = [], {}, time.perf_counter()
         for task in tasks:
             candidates[task.candidate.name] = task.candidate

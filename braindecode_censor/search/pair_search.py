@@ -19,6 +19,7 @@ __all__ = ["PairSearch", "SearchResult"]
 # Share of the time for trainings that is used up when a stage ends, if there are networks, and if there is censoring.
 _CLASSICAL, _NETWORKS = 0.3, 0.75
 _CENSORED_COST = 1.4  # of a censored step, in plain ones; corrected by the first training
+_MEASURING = 0.06  # of the limit may be spent on measuring speeds
 _PROBE = 48  # trials of a first look at a classical candidate's speed
 _CALIBRATION = (3, 9)  # steps of two short trainings that tell a network's speed
 _FLEET_CALIBRATION = (20, 60)
@@ -116,7 +117,7 @@ class PairSearch:
         self.budget, self.runner, self.report = budget, runner, report
         labels = [data.y[data.trials_of(person)] for person in range(data.n_people)]
         self.result = SearchResult(HeldOut(labels, data.pairs))
-        self.costs, self.steps = {}, {}
+        self.costs, self.steps, self.expected = {}, {}, {}
 
     def run(self):
         """Search.
@@ -135,6 +136,8 @@ class PairSearch:
             finalists += self._halve(networks, _NETWORKS if self.censored else 1.0)
             if self.censored:
                 finalists += self._censor(networks)
+            if self.budget.limit is not None:
+                finalists += self._quick(quick, 1.0)  # with what is left of the time
         except KeyboardInterrupt:
             if not result.models:
                 raise
@@ -155,11 +158,18 @@ class PairSearch:
         )
 
     def _comparable(self, names):
-        """Keep the candidates that share enough pairs: few pairs of one would leave little to compare all others by."""
+        """Keep the candidates that share enough pairs to be compared: as many as the best one has.
+
+        Enough for the best of them is enough for all, and when everybody has been tested once it is enough anyway.
+        """
         found = self.result.heldout.found
-        counts = {name: len(found.get(name, ())) for name in dict.fromkeys(names)}
-        enough = min(max(counts.values(), default=0), ceil(self.data.n_people / 2))
-        return [name for name, count in counts.items() if count >= max(1, enough)]
+        counts = {name: len(found[name]) for name in dict.fromkeys(names) if found.get(name)}
+        once = ceil(self.data.n_people / 2)
+        known = [name for name, count in counts.items() if count >= min(once / 2, max(counts.values()))]
+        if not known:
+            return []
+        best = min(known, key=self.result.loss)
+        return [name for name, count in counts.items() if count >= min(once, counts[best])]
 
     # What is trained is noted here, whoever trained it.
 
@@ -208,41 +218,50 @@ class PairSearch:
             room = max(1, self.budget.trainings_left(until))
             candidates = candidates[:room]
             n_pairs = min(n_pairs, room // len(candidates))
-        expected = {}
         if self.budget.limit is not None:
-            expected = {c.name: self._probe(c) for c in candidates}
+            self.expected |= {c.name: self._probe(c) for c in candidates if c.name not in self.expected}
+            candidates = sorted(
+                candidates, key=lambda c: self.expected[c.name]
+            )  # many cheap ones before a dear one
         once = min(n_pairs, ceil(self.data.n_people / 2))
         for positions in (range(once), range(once, n_pairs)):  # first everybody's first pairs
-            tasks = [Task(c, list(positions)) for c in self._good(candidates)]
-            waiting = len(tasks)
-
-            def begin(task):
-                nonlocal waiting
-                waiting -= 1
-                if self.budget.limit is None:
-                    return task
-                turns = ceil((waiting + 1) / self.runner.jobs)
-                deadline = time.time() + self.budget.left(until) / turns
-                return replace(task, deadline=deadline, expected=expected[task.candidate.name])
-
-            for outcome in self.runner.run([task for task in tasks if task.positions], begin):
+            tasks = []
+            for candidate in self._good(candidates):
+                known = self.result.heldout.found.get(candidate.name, {})
+                tasks.append(Task(candidate, [p for p in positions if p not in known]))
+            for outcome in self.runner.run(
+                [t for t in tasks if t.positions], lambda t: self._with_deadline(t, until)
+            ):
                 self._note(outcome)
         return [c.name for c in self._good(candidates)]
 
+    def _with_deadline(self, task, until):
+        if self.budget.limit is None:
+            return task
+        deadline = time.time() + self.budget.left(until)
+        return replace(task, deadline=deadline, expected=self.expected[task.candidate.name])
+
     def _probe(self, candidate):
-        """Predict the time of a candidate's first training from one with few trials."""
+        """Predict the time of a candidate's training from one or two with few trials."""
+        n_trials = len(self.data.X)
+        few, seconds = self._train_on_some(candidate, _PROBE)
+        predicted = seconds * n_trials / few
+        dear = 4 * seconds > _MEASURING / 4 * self.budget.limit  # so dear that a second look is, too
+        if dear or predicted < _MEASURING / 4 * self.budget.limit or n_trials < 8 * _PROBE:
+            return predicted
+        more, longer = self._train_on_some(candidate, 4 * _PROBE)
+        slope = max(longer - seconds, 0.1 * longer) / max(more - few, 1)
+        return longer + slope * (n_trials - more)
+
+    def _train_on_some(self, candidate, count):
+        """Train on some trials of every class, and return how many they are and how long it takes."""
         data = self.data
         seen = data.seen_without(0)
-        few = np.concatenate(
-            [seen[data.y[seen] == k][: _PROBE // data.n_classes] for k in range(data.n_classes)]
-        )
-        started = time.perf_counter()
-        kept = np.union1d(few, np.concatenate([data.trials_of(p)[:4] for p in data.pairs[0]]))
-        part = type(data)(
-            data.X[kept], data.y[kept], data.people[kept], data.pairs, data.target, data.sfreq, "cpu"
-        )
-        train_pair(candidate, 0, None, part)
-        return (time.perf_counter() - started) * len(data.X) / len(kept)
+        some = [seen[data.y[seen] == k][:: max(1, len(seen) // count)] for k in range(data.n_classes)]
+        tested = [data.trials_of(person)[:4] for person in data.pairs[0]]
+        kept = np.union1d(np.concatenate(some), np.concatenate(tested))
+        part = replace(data, X=data.X[kept], y=data.y[kept], people=data.people[kept], device="cpu")
+        return len(kept), train_pair(candidate, 0, None, part).seconds
 
     # Networks are halved.
 
@@ -250,7 +269,7 @@ class PairSearch:
         """Train the better half of the candidates longer, again and again, and return those that are left."""
         self._known(candidates)
         if self.budget.limit is not None:
-            self._calibrate(candidates, until, like)
+            self._calibrate(candidates, like)
         candidates = self._good(candidates)
         if not candidates:
             return []
@@ -289,7 +308,8 @@ class PairSearch:
             return Rung(len(candidates), n_pairs, 1.0)
         costs = [self.costs[c.name] for c in candidates]
         seconds = self.budget.left(until) / rounds_left
-        return choose_rung(costs, seconds, self.data.n_people, n_pairs, self.runner.jobs, last)
+        alone = not self.result.heldout.found
+        return choose_rung(costs, seconds, self.data.n_people, n_pairs, self.runner.jobs, last, alone)
 
     def _train_rung(self, candidates, rung, end):
         """Train all candidates of a round, as long as trainings should be finished by its end."""
@@ -324,20 +344,24 @@ class PairSearch:
         cost = self.costs[task.candidate.name]
         return len(task.positions) * (cost.overhead + cost.per_step * task.steps)
 
-    def _calibrate(self, candidates, until, like=None):
-        """Measure what a step costs, once for networks of the same size."""
-        measured = {}
+    def _calibrate(self, candidates, like=None):
+        """Measure what a step costs, for networks of other sizes too as long as this takes little of the time."""
+        measured, first, began = {}, None, self.budget.elapsed()
         for candidate in candidates:
-            sizes = {name: candidate.spec.get(name) for name in ("network", "F1", "D", "kernel", "protocol")}
-            key = repr(sizes)
+            size = _size_of(candidate)
             if like is not None:
-                measured[key] = like
-            if key not in measured:
-                measured[key] = self._measure(candidate)
-            if measured[key] is not None:
-                self.costs[candidate.name] = Cost(*measured[key], candidate.steps)
+                measured[size] = like
+            elif size not in measured:
+                is_cheap = self.budget.elapsed() - began < _MEASURING * self.budget.limit
+                if first is None or is_cheap:
+                    measured[size] = self._measure(candidate)
+                    first = first or measured[size]
+                else:
+                    measured[size] = first[0], first[1] * _times_slower(candidate)
+            if measured[size] is None:
+                self.result.errors.setdefault(candidate.name, "networks of this size cannot be trained")
             else:
-                self.result.errors.setdefault(candidate.name, "its size failed before")
+                self.costs[candidate.name] = Cost(*measured[size], candidate.steps)
 
     def _measure(self, candidate):
         """Return overhead and time of a step, from two short trainings; None if it fails."""
@@ -374,3 +398,12 @@ class PairSearch:
         like = cost and (cost.overhead, _CENSORED_COST * cost.per_step)
         candidates = [c for c in censored_candidates(base) if c.name not in self.result.candidates]
         return self._halve(candidates, 1.0, like)
+
+
+def _size_of(candidate):
+    return repr([candidate.spec.get(name) for name in ("network", "F1", "D", "kernel", "protocol")])
+
+
+def _times_slower(candidate):
+    """Guess by which factor a step takes longer than one of EEGNet with eight filters."""
+    return candidate.spec.get("F1", 8) / 8 * (1 if candidate.spec["network"] == "EEGNet" else 3)

@@ -73,6 +73,12 @@ def test_two_jobs_do_twice_as_much():
     assert choose_rung(COSTS, 640, 16, 32, jobs=2) == choose_rung(COSTS, 1280, 16, 32)
 
 
+def test_a_single_pair_is_of_no_use_beside_others():
+    assert choose_rung(COSTS[:1], 1.3, 16, 32) == Rung(1, 1, 0.125)
+    assert choose_rung(COSTS[:1], 1.3, 16, 32, alone=False) == Rung(1, 4, 1 / 32)
+    assert choose_rung(COSTS[:1], 0.5, 16, 32, alone=False) is None
+
+
 def test_few_people():
     assert choose_rung(COSTS[:1], 1e9, n_people=3, n_pairs=3, last=True) == Rung(1, 3, 1.0)
 

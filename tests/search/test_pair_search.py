@@ -215,15 +215,43 @@ def test_a_candidate_that_fails_is_left_out():
         search([Failing()])
 
 
-def test_time_is_kept():
-    data = make_data(n_people=6, n_trials=40)
+@pytest.mark.parametrize("others", [[], CLASSICAL], ids=["a network", "with classical candidates"])
+def test_time_is_kept(others):
+    slow = {**NETS[0], "max_steps": 3_000}  # a full search would take minutes
     started = time.perf_counter()
-    slow = {**NETS[0], "max_steps": 2_000}
-    result = search([*CLASSICAL, slow, {**slow, "name": "second"}], data, time_limit=4)
-    assert time.perf_counter() - started < 4.8
-    assert result.heldout.found["person"] and result.finalists
+    result = search([*others, slow], make_data(n_people=6, n_trials=40), time_limit=5)
+    assert time.perf_counter() - started < 6
+    assert result.finalists and set(others) <= set(result.heldout.found)
+    assert sum(result.trainings.values()) >= len(others)
 
 
 def test_a_time_too_short_for_one_training():
     with pytest.raises(ValueError, match=r"time_limit=0.001 s is too short for one training"):
         search(CLASSICAL, time_limit=0.001)
+
+
+@pytest.mark.parametrize(
+    "budget", [{}, {"max_trainings": 20}, {"time_limit": 12}], ids=["all", "trainings", "time"]
+)
+def test_a_fleet_finds_what_single_trainings_find(everything, budget):
+    data = make_data()
+    found, _ = find_candidates(["power", NETS[0]])
+    runner = PairRunner(data, PairStore(None, data))
+    runner.has_fleet = True  # as on a GPU
+    assert [runner.is_for_fleet(candidate) for candidate in found] == [False, True]
+    result = PairSearch(data, found, False, Budget(**budget), runner).run()
+    assert sorted(result.finalists) == ["person", "power"] and not result.errors
+    for position, mine in result.heldout.found["person"].items():
+        if result.trainings["person"] and "time_limit" not in budget:
+            for person, P in mine.items():
+                np.testing.assert_allclose(P, everything.heldout.found["person"][position][person], atol=1e-4)
+
+
+def test_one_network_that_fails_does_not_take_the_fleet_with_it():
+    data = make_data(n_people=3)  # one is left to train on: nobody can validate
+    found, _ = find_candidates([NETS[0], "paper"])
+    runner = PairRunner(data, PairStore(None, data))
+    runner.has_fleet = True
+    found[1].spec["max_steps"] = 2
+    result = PairSearch(data, found, False, Budget(), runner).run()
+    assert result.finalists == ["person"] and "paper" in result.errors
