@@ -36,7 +36,10 @@ def test_package_list_matches_the_folders():
                 found.add(".".join([package, *path.relative_to(root).parts]))
     # Folders of YAML files are listed too: setuptools warns about data in folders that are no package.
     pipelines = "braindecode_censor.moabb_pipelines"
-    found |= {pipelines, *(f"{pipelines}.{path.name}" for path in folder(pipelines).iterdir() if path.is_dir())}
+    found |= {
+        pipelines,
+        *(f"{pipelines}.{path.name}" for path in folder(pipelines).iterdir() if path.is_dir()),
+    }
     assert found == set(PACKAGES)
     assert all(folder(package).is_dir() for package in PACKAGES)
 

@@ -55,7 +55,23 @@ def small(monkeypatch):
 
 
 def test_there_are_no_other_snippets():
-    assert len(PYTHON) == 4
+    assert len(PYTHON) == 5
+
+
+def test_somebody_new_comes_tomorrow(tmp_path, monkeypatch):
+    X, y, subjects = SimulatedSubjects(5, 24, kind="mixed", seed=1).arrays()
+    for k in range(1, 6):
+        name = "tomorrow" if k == 5 else f"subject_{k:02}"
+        np.savez(tmp_path / f"{name}.npz", X=X[subjects == k], y=y[subjects == k])
+    monkeypatch.chdir(tmp_path)
+    text = PYTHON[0]
+    assert "range(1, 9)" in text
+    assert 'time_limit="10m"' in text
+    assert len([line for line in text.splitlines() if line.strip()]) <= 12
+    quick = 'time_limit=None, candidates=["waveform", "riemann"], verbose=0'
+    names = run(text.replace("range(1, 9)", "range(1, 5)").replace('time_limit="10m"', quick))
+    assert np.mean(names["classes"] == y[subjects == 5]) > 0.5  # chance is a quarter
+    assert (tmp_path / "decoder").is_dir()
 
 
 def test_a_braindecode_user_needs_less_than_ten_lines(arrays):
