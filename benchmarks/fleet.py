@@ -38,10 +38,11 @@ from braindecode_censor.fleet import Member, train_fleet
 from braindecode_censor.fleet.epoch import train_epoch
 from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.resident import People, Resident
-from braindecode_censor.search.candidates import PRESETS, get_preset
-from braindecode_censor.search.jobs import Backend, Job, make_estimator
+from braindecode_censor.search.backends import Backend
+from braindecode_censor.search.candidates import get_preset, protocol_of
+from braindecode_censor.search.jobs import Job, make_estimator
 from braindecode_censor.search.recording import Recording
-from braindecode_censor.storage.trainings import Memory
+from braindecode_censor.storage.trainings import TrainingCache
 from braindecode_censor.trials.dataset import zscore
 
 METHODS = (None, "mmd", "adv", "mige", "began")
@@ -352,17 +353,17 @@ def run_quick(args, options):
     """
     dataset = get_dataset("simulated")
     recording = Recording(dataset, default_paradigm(dataset))
-    training = {**PRESETS["quick"][1], "device": args.device, "patience": None}
-    n = min(args.members or 8, len(recording.roster))
+    training = {**protocol_of("quick"), "device": args.device, "patience": None}
+    n = min(args.members or 8, len(recording.all_subjects))
     print(
-        f"simulated subjects: {recording.X.shape[1]} x {recording.X.shape[2]}, {len(recording.roster)} subjects"
+        f"simulated subjects: {recording.X.shape[1]} x {recording.X.shape[2]}, {len(recording.all_subjects)} subjects"
     )
     heading("setting")
     totals = np.zeros(3)
     settings = {(s.method, s.mode): s for s in get_preset("quick").grid}
     for setting in settings.values():
-        clfs = [make_estimator(setting, seed, training, recording.roster) for seed in range(n)]
-        seen = recording.subjects != recording.roster[0]
+        clfs = [make_estimator(setting, seed, training, recording.all_subjects) for seed in range(n)]
+        seen = recording.subjects != recording.all_subjects[0]
         data = recording.X[seen], recording.y[seen], recording.subjects[seen]
         times = Contest(clfs, *data, options).measure(args.repeats)
         row(setting.name, times)
@@ -385,20 +386,20 @@ def run_wall(args):
     cores = os.cpu_count()
     dataset = get_dataset("simulated")
     recording = Recording(dataset, default_paradigm(dataset))
-    training = {**PRESETS["quick"][1], "max_epochs": args.epochs, "patience": None}
+    training = {**protocol_of("quick"), "max_epochs": args.epochs, "patience": None}
     backend = Backend(jobs=cores, engine="fleet")
-    test, grid = recording.roster[0], get_preset("quick").grid
+    test, grid = recording.all_subjects[0], get_preset("quick").grid
     print(
         f"simulated subjects: {recording.X.shape}, {args.epochs} epochs, {cores} cores, seconds by the clock"
     )
     with tempfile.TemporaryDirectory() as folder:
-        memory = Memory(folder)
+        cache = TrainingCache(folder)
         jobs = [Job(setting, seed=0, test_subject=test) for setting in grid]
-        backend.run(jobs, recording, {**training, "max_epochs": 1}, memory)  # starts the processes
+        backend.run(jobs, recording, {**training, "max_epochs": 1}, cache)  # starts the processes
         torch.set_num_threads(cores)
         stock = sum(_train_stock(job, recording, training) for job in jobs[::2])
         began = time.perf_counter()
-        backend.run(jobs, recording, training, memory)
+        backend.run(jobs, recording, training, cache)
         fleet = time.perf_counter() - began
         torch.set_num_threads(cores)
         stock += sum(_train_stock(job, recording, training) for job in jobs[1::2])
@@ -409,7 +410,7 @@ def run_wall(args):
 def _train_stock(job, recording, training):
     """Seconds that Braindecode's classifier takes for the epochs of a job."""
     seen = recording.subjects != job.test_subject
-    clf = make_estimator(job.setting, job.seed, training, recording.roster)
+    clf = make_estimator(job.setting, job.seed, training, recording.all_subjects)
     codes, subjects = recording.y[seen], recording.subjects[seen]
     clf.classes_inferred_ = np.unique(codes)
     clf._split(codes, subjects)

@@ -71,14 +71,17 @@ def test_going_on_does_not_repeat_epochs(tmp_path, monkeypatch):
     assert epochs[0] == [3, 3, 0]
 
 
-@pytest.mark.parametrize("damage", ["cut", "foreign"])
+@pytest.mark.parametrize("damage", ["cut", "foreign", "flipped"])
 def test_a_damaged_checkpoint_means_beginning_anew(tmp_path, monkeypatch, damage):
     X, y, subjects = data()
     run(tmp_path, 3, monkeypatch=monkeypatch)
     monkeypatch.undo()
     (path,) = tmp_path.iterdir()
     content = path.read_bytes()
-    path.write_bytes({"cut": content[:-100], "foreign": b"x" * 100}[damage])
+    flipped = (
+        content[:-50] + bytes([content[-50] ^ 1]) + content[-49:]
+    )  # in a tensor: nothing but a checksum notices
+    path.write_bytes({"cut": content[:-100], "foreign": b"x" * 100, "flipped": flipped}[damage])
     found, _ = run(tmp_path)
     assert_equal(found, train_alone(X, y, subjects, SETTINGS), 1e-9)
 
