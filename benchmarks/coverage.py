@@ -1,4 +1,4 @@
-"""Is the expectation honest: how often does the score of a fresh person lie in the interval that ``heldout_`` gives?
+"""The interval that ``heldout_`` gives for the next person, and how many fresh people really lie in it.
 
 In every simulated population a classifier is fitted on a few people with classical candidates, which take seconds,
 and decodes people of the same population whom nobody has seen. The interval is meant to hold 90 % of them.
@@ -39,7 +39,9 @@ def measure(seed, people, fresh, trials, target):
     scores : ndarray of shape (fresh,)
         What came.
     """
-    population = SimulatedSubjects(people + fresh, trials, kind="erp" if seed % 2 else "emg", seed=seed, sfreq=128.0)
+    population = SimulatedSubjects(
+        people + fresh, trials, kind="erp" if seed % 2 else "emg", seed=seed, sfreq=128.0
+    )
     X, y, subjects = population.arrays()
     seen = subjects <= people
     clf = AutoTransferClassifier(target, None, "cpu", seed, CANDIDATES, verbose=0)
@@ -57,7 +59,9 @@ def measure(seed, people, fresh, trials, target):
 
 def main():
     """Print the coverage of every population and of all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--populations", type=int, default=20)
     parser.add_argument("--people", type=int, default=12, help="people to fit on")
     parser.add_argument("--fresh", type=int, default=20, help="fresh people of each population")

@@ -22,10 +22,11 @@ from braindecode_censor.search.budget import Budget
 from braindecode_censor.search.ensemble import choose_weights
 from braindecode_censor.search.expectation import expect, shared_trials
 from braindecode_censor.search.family import BASELINE, find_candidates
+from braindecode_censor.search.pair_data import TARGETS, PairData
 from braindecode_censor.search.pair_runner import PairRunner
 from braindecode_censor.search.pair_search import PairSearch
 from braindecode_censor.search.pair_store import PairStore
-from braindecode_censor.search.pair_trainings import TARGETS, PairData, unpack_model
+from braindecode_censor.search.pair_trainings import unpack_model
 from braindecode_censor.search.pairs import make_pairs
 from braindecode_censor.storage.keys import versions
 from braindecode_censor.trials.dataset import check_labels, read_signals

@@ -11,7 +11,8 @@ import torch
 from braindecode_censor.fleet import train_fleet
 from braindecode_censor.fleet.member import check_estimator
 from braindecode_censor.search.backends import end_with
-from braindecode_censor.search.pair_trainings import Outcome, quiet, test_on_pair, train_pairs
+from braindecode_censor.search.pair_data import Outcome
+from braindecode_censor.search.pair_trainings import quiet, test_on_pair, train_pairs
 
 __all__ = ["PairRunner", "Task"]
 
@@ -28,7 +29,7 @@ class Task:
         Positions of the pairs, one after the other.
     steps : int or None
         Steps of a network.
-    deadline, expected : float or None, float
+    deadline, expected, give_up : float or None, float, float or None
         As for :func:`~braindecode_censor.search.pair_trainings.train_pairs`.
     """
 
@@ -37,6 +38,7 @@ class Task:
     steps: int | None = None
     deadline: float | None = None
     expected: float = 0.0
+    give_up: float | None = None
 
     def do(self, data):
         """Train.
@@ -51,7 +53,8 @@ class Task:
         outcomes : list of Outcome
             One per pair, fewer if time ran out.
         """
-        return train_pairs(self.candidate, self.positions, self.steps, data, self.deadline, self.expected)
+        times = self.deadline, self.expected, self.give_up
+        return train_pairs(self.candidate, self.positions, self.steps, data, *times)
 
 
 class PairRunner:
@@ -152,13 +155,15 @@ class PairRunner:
             return joblib.parallel_config("dask", client=self.client)
         return joblib.parallel_config("loky", inner_max_num_threads=1) if self.jobs > 1 else nullcontext()
 
-    def run_fleet(self, tasks):
+    def run_fleet(self, tasks, keep=True):
         """Do trainings of networks all at once.
 
         Parameters
         ----------
         tasks : list of Task
             All of them are begun.
+        keep : bool
+            Whether to look into the store and to write to it; a measurement of speed must not.
 
         Yields
         ------
@@ -167,21 +172,21 @@ class PairRunner:
             fails by itself.
         """
         try:
-            yield from self._train_fleet(tasks)
+            yield from self._train_fleet(tasks, keep)
         except (ValueError, RuntimeError) as error:
             if len(tasks) > 1:
                 for task in tasks:
-                    yield from self.run_fleet([task])
+                    yield from self.run_fleet([task], keep)
                 return
             told = f"{type(error).__name__}: {error}".splitlines()[0]
             yield Outcome(tasks[0].candidate.name, tasks[0].positions[0], tasks[0].steps, error=told)
 
-    def _train_fleet(self, tasks):
+    def _train_fleet(self, tasks, keep):
         members, candidates, started = [], {}, time.perf_counter()
         for task in tasks:
             candidates[task.candidate.name] = task.candidate
             for position in task.positions:
-                known = self.store.read(task.candidate, position, task.steps, self.data)
+                known = self.store.read(task.candidate, position, task.steps, self.data) if keep else None
                 if known is not None:
                     yield known
                     continue
@@ -197,7 +202,8 @@ class PairRunner:
                     outcome = test_on_pair(member.clf, outcome, self.data)
                 else:
                     outcome = replace(outcome, error=member.error)
-                self.store.write(candidates[outcome.candidate], outcome, self.data)
+                if keep:
+                    self.store.write(candidates[outcome.candidate], outcome, self.data)
                 yield outcome
 
 

@@ -7,24 +7,20 @@ from math import ceil
 
 import numpy as np
 
-from braindecode_censor.search.budget import Cost, Rung, choose_rung, count_rungs
+from braindecode_censor.search.budget import Rung, choose_rung, count_rungs
 from braindecode_censor.search.ensemble import balanced_loss, balanced_weights
 from braindecode_censor.search.family import censored_candidates
 from braindecode_censor.search.heldout import HeldOut
 from braindecode_censor.search.pair_runner import Task
-from braindecode_censor.search.pair_trainings import train_pair
+from braindecode_censor.search.pair_speed import Speed
 
 __all__ = ["PairSearch", "SearchResult"]
 
 # Share of the time for trainings that is used up when a stage ends, if there are networks, and if there is censoring.
 _CLASSICAL, _NETWORKS = 0.3, 0.75
 _CENSORED_COST = 1.4  # of a censored step, in plain ones; corrected by the first training
-_MEASURING = 0.06  # of the limit may be spent on measuring speeds
-_PROBE = 48  # trials of a first look at a classical candidate's speed
-_CALIBRATION = (3, 9)  # steps of two short trainings that tell a network's speed
-_FLEET_CALIBRATION = (20, 60)
 _FLEET_BLOCKS = (
-    3  # in which the pairs of a round are trained, so that there is something to judge the time by
+    3  # in which the pairs of a round are trained, to judge the time of the next by the one before
 )
 
 
@@ -115,6 +111,7 @@ class PairSearch:
     def __init__(self, data, candidates, censored, budget, runner, report=lambda outcome, result: None):
         self.data, self.candidates, self.censored = data, candidates, censored
         self.budget, self.runner, self.report = budget, runner, report
+        self.speed = Speed(data, budget, runner)
         labels = [data.y[data.trials_of(person)] for person in range(data.n_people)]
         self.result = SearchResult(HeldOut(labels, data.pairs))
         self.costs, self.steps, self.expected = {}, {}, {}
@@ -219,7 +216,7 @@ class PairSearch:
             candidates = candidates[:room]
             n_pairs = min(n_pairs, room // len(candidates))
         if self.budget.limit is not None:
-            self.expected |= {c.name: self._probe(c) for c in candidates if c.name not in self.expected}
+            self.expected |= {c.name: self.speed.probe(c) for c in candidates if c.name not in self.expected}
             candidates = sorted(
                 candidates, key=lambda c: self.expected[c.name]
             )  # many cheap ones before a dear one
@@ -241,35 +238,16 @@ class PairSearch:
         deadline = time.time() + self.budget.left(until)
         return replace(task, deadline=deadline, expected=self.expected[task.candidate.name])
 
-    def _probe(self, candidate):
-        """Predict the time of a candidate's training from one or two with few trials."""
-        n_trials = len(self.data.X)
-        few, seconds = self._train_on_some(candidate, _PROBE)
-        predicted = seconds * n_trials / few
-        dear = 4 * seconds > _MEASURING / 4 * self.budget.limit  # so dear that a second look is, too
-        if dear or predicted < _MEASURING / 4 * self.budget.limit or n_trials < 8 * _PROBE:
-            return predicted
-        more, longer = self._train_on_some(candidate, 4 * _PROBE)
-        slope = max(longer - seconds, 0.1 * longer) / max(more - few, 1)
-        return longer + slope * (n_trials - more)
-
-    def _train_on_some(self, candidate, count):
-        """Train on some trials of every class, and return how many they are and how long it takes."""
-        data = self.data
-        seen = data.seen_without(0)
-        some = [seen[data.y[seen] == k][:: max(1, len(seen) // count)] for k in range(data.n_classes)]
-        tested = [data.trials_of(person)[:4] for person in data.pairs[0]]
-        kept = np.union1d(np.concatenate(some), np.concatenate(tested))
-        part = replace(data, X=data.X[kept], y=data.y[kept], people=data.people[kept], device="cpu")
-        return len(kept), train_pair(candidate, 0, None, part).seconds
-
     # Networks are halved.
 
     def _halve(self, candidates, until, like=None):
         """Train the better half of the candidates longer, again and again, and return those that are left."""
         self._known(candidates)
         if self.budget.limit is not None:
-            self._calibrate(candidates, like)
+            costs, errors = self.speed.measure_all(candidates, like)
+            self.costs |= costs
+            self.result.errors |= errors
+            candidates = [c for c in candidates if c.name in self.costs]
         candidates = self._good(candidates)
         if not candidates:
             return []
@@ -326,7 +304,9 @@ class PairSearch:
 
         def begin(task):
             failed = task.candidate.name in self.result.errors
-            return None if failed or self.budget.elapsed() + self._predict(task) > end else task
+            if failed or self.budget.elapsed() + self._predict(task) > end:
+                return None
+            return replace(task, give_up=self.speed.latest())
 
         for outcome in self.runner.run([task for task in tasks if task.positions], begin):
             self._note(outcome)
@@ -343,43 +323,6 @@ class PairSearch:
             return 0.0
         cost = self.costs[task.candidate.name]
         return len(task.positions) * (cost.overhead + cost.per_step * task.steps)
-
-    def _calibrate(self, candidates, like=None):
-        """Measure what a step costs, for networks of other sizes too as long as this takes little of the time."""
-        measured, first, began = {}, None, self.budget.elapsed()
-        for candidate in candidates:
-            size = _size_of(candidate)
-            if like is not None:
-                measured[size] = like
-            elif size not in measured:
-                is_cheap = self.budget.elapsed() - began < _MEASURING * self.budget.limit
-                if first is None or is_cheap:
-                    measured[size] = self._measure(candidate)
-                    first = first or measured[size]
-                else:
-                    measured[size] = first[0], first[1] * _times_slower(candidate)
-            if measured[size] is None:
-                self.result.errors.setdefault(candidate.name, "networks of this size cannot be trained")
-            else:
-                self.costs[candidate.name] = Cost(*measured[size], candidate.steps)
-
-    def _measure(self, candidate):
-        """Return overhead and time of a step, from two short trainings; None if it fails."""
-        times, fleet = [], self.runner.is_for_fleet(candidate)
-        lengths = _FLEET_CALIBRATION if fleet else _CALIBRATION
-        count = ceil(self.data.n_people / 2) if fleet else 1
-        for steps in lengths:
-            started = time.perf_counter()
-            if fleet:
-                outcomes = list(self.runner.run_fleet([Task(candidate, list(range(count)), steps)]))
-            else:
-                outcomes = [train_pair(candidate, 0, steps, self.data)]
-            if outcomes[0].error is not None:
-                self.result.errors[candidate.name] = outcomes[0].error
-                return None
-            times.append((time.perf_counter() - started) / count)
-        per_step = max((times[1] - times[0]) / (lengths[1] - lengths[0]), 0.1 * times[1] / lengths[1])
-        return max(times[1] - lengths[1] * per_step, 0.0), per_step
 
     # Censoring competes on top of the best network.
 
@@ -398,12 +341,3 @@ class PairSearch:
         like = cost and (cost.overhead, _CENSORED_COST * cost.per_step)
         candidates = [c for c in censored_candidates(base) if c.name not in self.result.candidates]
         return self._halve(candidates, 1.0, like)
-
-
-def _size_of(candidate):
-    return repr([candidate.spec.get(name) for name in ("network", "F1", "D", "kernel", "protocol")])
-
-
-def _times_slower(candidate):
-    """Guess by which factor a step takes longer than one of EEGNet with eight filters."""
-    return candidate.spec.get("F1", 8) / 8 * (1 if candidate.spec["network"] == "EEGNet" else 3)

@@ -8,7 +8,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from braindecode_censor.search.pair_trainings import Outcome
+from braindecode_censor.search.pair_data import Outcome
 from braindecode_censor.storage.files import write_atomically
 from braindecode_censor.storage.keys import versions
 

@@ -5,23 +5,21 @@ import json
 import tempfile
 import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import sklearn
 import torch
 from sklearn.utils.metadata_routing import get_routing_for_object
+from skorch.callbacks import Callback
 
-from braindecode_censor._check import check_choice
 from braindecode_censor.search.classical import TangentSpaceClassifier
-from braindecode_censor.search.pairs import seed_of_pair
+from braindecode_censor.search.pair_data import Outcome
 from braindecode_censor.training.classifier import CensoredEEGClassifier
 
 __all__ = [
-    "TARGETS",
-    "Outcome",
-    "PairData",
+    "OutOfTime",
     "calibration_trials",
     "heldout_probabilities",
     "pack_model",
@@ -31,131 +29,35 @@ __all__ = [
     "unpack_model",
 ]
 
-#: What may be known of a new person.
-TARGETS = ("none", "unlabeled", "labeled")
 _SPARE = 1.2  # the next training may take so many times longer than the one before
 _CALIBRATION = 0.2  # of the trials of every class, as in MOABB's smallest labelled mode
 
 
-@dataclass
-class PairData:
-    """The trials of all people, and how they are shared out.
+class OutOfTime(Exception):
+    """A training took longer than predicted, and was given up."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_trials, n_chans, n_times)
-        Signals.
-    y, people : ndarray of int of shape (n_trials,)
-        Classes 0 .. C-1 and people 0 .. S-1.
-    pairs : list of (int, int)
-        Who is left out together.
-    target : {"none", "unlabeled", "labeled"}
-        What a decoder may know of the person it is tested on.
-    sfreq : float or None
-        Sampling rate.
-    device : str
-        Where networks are trained.
-    random_state : int
-        Seed of all trainings.
-    """
 
-    X: np.ndarray
-    y: np.ndarray
-    people: np.ndarray
-    pairs: list
-    target: str = "unlabeled"
-    sfreq: float | None = None
-    device: str = "cpu"
-    random_state: int = 0
+class _Deadline(Callback):
+    """Gives a training up when its time is over."""
 
-    def __post_init__(self):
-        check_choice("target", self.target, TARGETS)
-        self.n_people, self.n_classes = int(self.people.max()) + 1, int(self.y.max()) + 1
+    def __init__(self, deadline):
+        self.deadline = deadline
 
-    def trials_of(self, person):
-        """Return the positions of a person's trials.
+    def on_batch_end(self, net, **kwargs):
+        """Look at the clock.
 
         Parameters
         ----------
-        person : int
-            The person.
-
-        Returns
-        -------
-        positions : ndarray of int
-            In their order.
+        net : NeuralNet
+            The net.
+        **kwargs
+            Ignored.
         """
-        return np.flatnonzero(self.people == person)
-
-    def seen_without(self, position):
-        """Return the positions of the trials that the training of a pair may see.
-
-        Parameters
-        ----------
-        position : int
-            Position of the pair.
-
-        Returns
-        -------
-        positions : ndarray of int
-            Trials of everybody else.
-        """
-        return np.flatnonzero(~np.isin(self.people, self.pairs[position]))
-
-    def make(self, candidate, position, steps=None):
-        """Return the estimator of a candidate for the training of a pair.
-
-        Parameters
-        ----------
-        candidate : Candidate
-            The candidate.
-        position : int
-            Position of the pair, which decides the seed.
-        steps : int or None
-            Steps of a network.
-
-        Returns
-        -------
-        estimator : object
-            Not fitted.
-        """
-        seed = seed_of_pair(self.random_state, position)
-        return candidate.make(self.X.shape[1:], self.sfreq, seed, self.device, steps)
+        if time.time() > self.deadline:
+            raise OutOfTime
 
 
-@dataclass
-class Outcome:
-    """A finished training of a pair.
-
-    Parameters
-    ----------
-    candidate : str
-        Name of the candidate.
-    position : int
-        Position of the pair.
-    steps : int or None
-        Steps of a network.
-    first, second : ndarray of shape (n_trials of the person, n_classes) or None
-        What it says about the two people whom it has not seen.
-    model : bytes, object or None
-        The fitted estimator: content of a file, or the user's own object.
-    seconds : float
-        How long it took.
-    error : str or None
-        Why it failed.
-    """
-
-    candidate: str
-    position: int
-    steps: int | None = None
-    first: np.ndarray | None = None
-    second: np.ndarray | None = None
-    model: object = None
-    seconds: float = 0.0
-    error: str | None = None
-
-
-def train_pairs(candidate, positions, steps, data, deadline=None, expected=0.0):
+def train_pairs(candidate, positions, steps, data, deadline=None, expected=0.0, give_up=None):
     """Train one candidate without several pairs, one after the other.
 
     Parameters
@@ -172,6 +74,8 @@ def train_pairs(candidate, positions, steps, data, deadline=None, expected=0.0):
         By ``time.time()``: a pair is begun only if it should be finished by then, judged by the one before.
     expected : float
         Seconds that the first one should take.
+    give_up : float or None
+        By ``time.time()``: a network that is still training then is given up.
 
     Returns
     -------
@@ -182,14 +86,17 @@ def train_pairs(candidate, positions, steps, data, deadline=None, expected=0.0):
     for position in positions:
         if deadline is not None and time.time() + expected > deadline:
             break
-        outcomes.append(train_pair(candidate, position, steps, data))
+        try:
+            outcomes.append(train_pair(candidate, position, steps, data, give_up))
+        except OutOfTime:
+            break
         expected = _SPARE * outcomes[-1].seconds
         if outcomes[-1].error is not None:
             break  # the others would fail as well
     return outcomes
 
 
-def train_pair(candidate, position, steps, data):
+def train_pair(candidate, position, steps, data, give_up=None):
     """Train one candidate without one pair.
 
     Parameters
@@ -202,6 +109,8 @@ def train_pair(candidate, position, steps, data):
         Steps of a network; None takes all.
     data : PairData
         The trials.
+    give_up : float or None
+        As for :func:`train_pairs`.
 
     Returns
     -------
@@ -214,6 +123,8 @@ def train_pair(candidate, position, steps, data):
         with _one_thread(data.device), quiet():
             estimator = data.make(candidate, position, steps)
             seen = data.seen_without(position)
+            if give_up is not None and candidate.kind == "network":
+                estimator.set_params(callbacks=[("deadline", _Deadline(give_up))])
             _fit(estimator, data.X[seen], data.y[seen], data.people[seen])
             outcome = test_on_pair(estimator, outcome, data)
     except (ValueError, RuntimeError, TypeError, np.linalg.LinAlgError) as error:

@@ -10,11 +10,11 @@ from sklearn.dummy import DummyClassifier
 
 from braindecode_censor.search.budget import Budget
 from braindecode_censor.search.family import find_candidates
+from braindecode_censor.search.pair_data import PairData
 from braindecode_censor.search.pair_runner import PairRunner
 from braindecode_censor.search.pair_search import PairSearch
 from braindecode_censor.search.pair_store import PairStore
 from braindecode_censor.search.pair_trainings import (
-    PairData,
     calibration_trials,
     heldout_probabilities,
     train_pair,

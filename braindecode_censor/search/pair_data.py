@@ -1,0 +1,131 @@
+"""The trials of all people with their pairs, and what a finished training leaves behind."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from braindecode_censor._check import check_choice
+from braindecode_censor.search.pairs import seed_of_pair
+
+__all__ = ["TARGETS", "Outcome", "PairData"]
+
+#: What may be known of a new person.
+TARGETS = ("none", "unlabeled", "labeled")
+
+
+@dataclass
+class PairData:
+    """The trials of all people, and how they are shared out.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_trials, n_chans, n_times)
+        Signals.
+    y, people : ndarray of int of shape (n_trials,)
+        Classes 0 .. C-1 and people 0 .. S-1.
+    pairs : list of (int, int)
+        Who is left out together.
+    target : {"none", "unlabeled", "labeled"}
+        What a decoder may know of the person it is tested on.
+    sfreq : float or None
+        Sampling rate.
+    device : str
+        Where networks are trained.
+    random_state : int
+        Seed of all trainings.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    people: np.ndarray
+    pairs: list
+    target: str = "unlabeled"
+    sfreq: float | None = None
+    device: str = "cpu"
+    random_state: int = 0
+
+    def __post_init__(self):
+        check_choice("target", self.target, TARGETS)
+        self.n_people, self.n_classes = int(self.people.max()) + 1, int(self.y.max()) + 1
+
+    def trials_of(self, person):
+        """Return the positions of a person's trials.
+
+        Parameters
+        ----------
+        person : int
+            The person.
+
+        Returns
+        -------
+        positions : ndarray of int
+            In their order.
+        """
+        return np.flatnonzero(self.people == person)
+
+    def seen_without(self, position):
+        """Return the positions of the trials that the training of a pair may see.
+
+        Parameters
+        ----------
+        position : int
+            Position of the pair.
+
+        Returns
+        -------
+        positions : ndarray of int
+            Trials of everybody else.
+        """
+        return np.flatnonzero(~np.isin(self.people, self.pairs[position]))
+
+    def make(self, candidate, position, steps=None):
+        """Return the estimator of a candidate for the training of a pair.
+
+        Parameters
+        ----------
+        candidate : Candidate
+            The candidate.
+        position : int
+            Position of the pair, which decides the seed.
+        steps : int or None
+            Steps of a network.
+
+        Returns
+        -------
+        estimator : object
+            Not fitted.
+        """
+        seed = seed_of_pair(self.random_state, position)
+        return candidate.make(self.X.shape[1:], self.sfreq, seed, self.device, steps)
+
+
+@dataclass
+class Outcome:
+    """A finished training of a pair.
+
+    Parameters
+    ----------
+    candidate : str
+        Name of the candidate.
+    position : int
+        Position of the pair.
+    steps : int or None
+        Steps of a network.
+    first, second : ndarray of shape (n_trials of the person, n_classes) or None
+        What it says about the two people whom it has not seen.
+    model : bytes, object or None
+        The fitted estimator: content of a file, or the user's own object.
+    seconds : float
+        How long it took.
+    error : str or None
+        Why it failed.
+    """
+
+    candidate: str
+    position: int
+    steps: int | None = None
+    first: np.ndarray | None = None
+    second: np.ndarray | None = None
+    model: object = None
+    seconds: float = 0.0
+    error: str | None = None

@@ -1,0 +1,148 @@
+"""How fast this machine trains: short trials before the search, so that it can keep its time."""
+
+import time
+from dataclasses import replace
+from math import ceil
+
+import numpy as np
+
+from braindecode_censor.search.budget import Cost
+from braindecode_censor.search.pair_runner import Task
+from braindecode_censor.search.pair_trainings import train_pair, train_pairs
+
+__all__ = ["Speed"]
+
+_MEASURING = 0.06  # of the limit may be spent on measuring speeds
+_PROBE = 48  # trials of a first look at a classical candidate's speed
+_LATEST = 1.05  # of the limit: when trainings that take longer than predicted are given up
+_CALIBRATION = (3, 20)  # steps of two short trainings that tell a network's speed
+_FLEET_CALIBRATION = (20, 60)
+
+
+class Speed:
+    """Measures how long trainings take.
+
+    Parameters
+    ----------
+    data : PairData
+        The trials.
+    budget : Budget
+        With a time limit.
+    runner : PairRunner
+        Where trainings are done.
+    """
+
+    def __init__(self, data, budget, runner):
+        self.data, self.budget, self.runner = data, budget, runner
+        self.failed = {}
+
+    def latest(self):
+        """Return when a training that takes much longer than predicted has to be given up.
+
+        Returns
+        -------
+        time : float or None
+            By ``time.time()``; None without a limit.
+        """
+        limit = self.budget.limit
+        return None if limit is None else time.time() + _LATEST * limit - self.budget.elapsed()
+
+    def probe(self, candidate):
+        """Predict the time of a classical candidate's training from one or two with few trials.
+
+        Parameters
+        ----------
+        candidate : Candidate
+            Not a network.
+
+        Returns
+        -------
+        seconds : float
+            Of one training with all trials.
+        """
+        n_trials = len(self.data.X)
+        few, seconds = self._train_on_some(candidate, _PROBE)
+        predicted = seconds * n_trials / few
+        dear = 4 * seconds > _MEASURING / 4 * self.budget.limit  # so dear that a second look is, too
+        if dear or predicted < _MEASURING / 4 * self.budget.limit or n_trials < 8 * _PROBE:
+            return predicted
+        more, longer = self._train_on_some(candidate, 4 * _PROBE)
+        slope = max(longer - seconds, 0.1 * longer) / max(more - few, 1)
+        return longer + slope * (n_trials - more)
+
+    def _train_on_some(self, candidate, count):
+        """Train on some trials of every class, and return how many they are and how long it takes."""
+        data = self.data
+        seen = data.seen_without(0)
+        some = [seen[data.y[seen] == k][:: max(1, len(seen) // count)] for k in range(data.n_classes)]
+        tested = [data.trials_of(person)[:4] for person in data.pairs[0]]
+        kept = np.union1d(np.concatenate(some), np.concatenate(tested))
+        part = replace(data, X=data.X[kept], y=data.y[kept], people=data.people[kept], device="cpu")
+        return len(kept), train_pair(candidate, 0, None, part).seconds
+
+    def measure_all(self, candidates, like=None):
+        """Measure what a step costs, for networks of several sizes as long as this takes little of the time.
+
+        Parameters
+        ----------
+        candidates : list of Candidate
+            Networks.
+        like : (float, float) or None
+            Overhead and time of a step, if they are known.
+
+        Returns
+        -------
+        costs : dict of str to Cost
+            By name; networks that there is no time for are not among them.
+        errors : dict of str to str
+            Why networks cannot be trained.
+        """
+        costs, errors = {}, {}
+        measured, first, began = {}, None, self.budget.elapsed()
+        for candidate in candidates:
+            size = _size_of(candidate)
+            if like is not None:
+                measured[size] = like
+            elif size not in measured:
+                is_cheap = self.budget.elapsed() - began < _MEASURING * self.budget.limit
+                if first is None or is_cheap:
+                    measured[size] = self._measure(candidate)
+                    first = first or measured[size]
+                else:
+                    measured[size] = first[0], first[1] * _times_slower(candidate)
+            if measured[size] is not None:
+                costs[candidate.name] = Cost(*measured[size], candidate.steps)
+            elif size in self.failed:
+                errors[candidate.name] = self.failed[size]
+        return costs, errors
+
+    def _measure(self, candidate):
+        """Return overhead and time of a step, from two short trainings; None if it fails."""
+        times, fleet = [], self.runner.is_for_fleet(candidate)
+        lengths = _FLEET_CALIBRATION if fleet else _CALIBRATION
+        count = ceil(self.data.n_people / 2) if fleet else 1
+        for steps in (lengths[0], *lengths):  # the first one only warms up
+            started = time.perf_counter()
+            if fleet:
+                tasks = [Task(candidate, list(range(count)), steps)]
+                outcomes = list(self.runner.run_fleet(tasks, keep=False))
+            else:
+                outcomes = train_pairs(candidate, [0], steps, self.data, give_up=self.latest())
+            if not outcomes:
+                return None
+            if outcomes[0].error is not None:
+                self.failed[_size_of(candidate)] = outcomes[0].error
+                return None
+            times.append((time.perf_counter() - started) / count)
+        times = times[1:]
+        per_step = max((times[1] - times[0]) / (lengths[1] - lengths[0]), 0.1 * times[1] / lengths[1])
+        return max(times[1] - lengths[1] * per_step, 0.0), per_step
+
+
+def _size_of(candidate):
+    return repr([candidate.spec.get(name) for name in ("network", "F1", "D", "kernel", "protocol")])
+
+
+def _times_slower(candidate):
+    """Guess by which factor a step takes longer than one of EEGNet with eight filters."""
+    return candidate.spec.get("F1", 8) / 8 * (1 if candidate.spec["network"] == "EEGNet" else 3)
