@@ -6,6 +6,7 @@ python paper_figures/plot_tables.py --results DIR
 import pandas as pd
 
 from braindecode_censor.figures import plot_ranks
+from braindecode_censor.figures.folder import Missing
 from braindecode_censor.figures.product import Table, run_script
 from braindecode_censor.figures.style import label_of
 from braindecode_censor.penalties.measures import MEASURES
@@ -47,7 +48,11 @@ def hyperparameters(results):
         Columns methods, parameter and values; methods with the same values share a row.
     """
     values = {}
-    for setting in expand(results.identity.get("grid") or PAPER_GRID):
+    try:
+        grid = expand(results.identity.get("grid") or PAPER_GRID)
+    except ValueError as reason:  # a measure of the user's own that this process does not know
+        raise Missing(f"the grid cannot be read: {reason}") from None
+    for setting in grid:
         for key, value in setting.as_dict().items():
             if key != "method":
                 found = values.setdefault((setting.method, key), [])

@@ -12,9 +12,10 @@ import numpy as np
 from braindecode_censor._check import check_choice, check_size
 from braindecode_censor.fleet.packing import share_out
 from braindecode_censor.fleet.trainings import train_all, train_and_write
+from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.storage.train import train
 
-__all__ = ["Backend", "end_with"]
+__all__ = ["Backend", "end_with", "prepare_worker"]
 
 # How often in a row a cluster may lose its workers before a single training is finished.
 PATIENCE = 3
@@ -161,7 +162,9 @@ class Backend:
                 batch_size=1,
                 pre_dispatch="all" if self.name == "dask" else "2*n_jobs",
             )
-            yield from pool(joblib.delayed(_train_task)(*task, *data, parent=parent) for task in tasks)
+            yield from pool(
+                joblib.delayed(_train_in_worker)(task, data, parent, dict(MEASURES)) for task in tasks
+            )
 
     def _train_fleets(self, tasks, data, cache):
         tasks = [(key, clf, np.flatnonzero(seen)) for key, clf, seen, _ in tasks]
@@ -174,7 +177,8 @@ class Backend:
         with self._context():
             pool = joblib.Parallel(n_jobs=self.jobs, return_as="generator_unordered", batch_size=1)
             for finished in pool(
-                joblib.delayed(_train_share)(share, data, cache, folder, os.getpid()) for share in shares
+                joblib.delayed(_train_share)(share, data, cache, folder, os.getpid(), dict(MEASURES))
+                for share in shares
             ):
                 yield from finished
 
@@ -224,14 +228,31 @@ def end_with(parent):
     threading.Thread(target=watch, name="end_with", daemon=True).start()
 
 
-def _train_task(key, clf, seen, trial, X, y, subjects, parent=None):
-    if parent is not None and parent != os.getpid():
-        end_with(parent)
+def _train_task(key, clf, seen, trial, X, y, subjects):
     seen = np.flatnonzero(seen)
     return key, train(clf, X[seen], y[seen], subjects[seen], trial)
 
 
-def _train_share(share, data, cache, folder, parent):
-    if parent != os.getpid():
-        end_with(parent)
+def _train_in_worker(task, data, parent, measures):
+    prepare_worker(parent, measures)
+    return _train_task(*task, *data)
+
+
+def _train_share(share, data, cache, folder, parent, measures):
+    prepare_worker(parent, measures)
     return train_and_write(share, *data, cache=cache, folder=folder)
+
+
+def prepare_worker(parent, measures):
+    """Make a process ready to train for another one.
+
+    Parameters
+    ----------
+    parent : int or None
+        Process with which this one is to end; None lives on, as workers of a cluster do.
+    measures : dict of str to type
+        Censoring methods that the other process knows, a user's own among them.
+    """
+    MEASURES.update(measures)
+    if parent is not None and parent != os.getpid():
+        end_with(parent)

@@ -1,15 +1,18 @@
 """Is an option of a user's own measure, written in its class alone, known to grid, Optuna, trainings and tables?"""
 
+import pickle
 from typing import ClassVar
 
 import pytest
+from joblib.externals import cloudpickle
 from tiny import TRAINING, finished, run
 
 from braindecode_censor.figures import plot_tables
-from braindecode_censor.figures.folder import read_results
+from braindecode_censor.figures.folder import Missing, Results, read_results
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.measures.mmd import MMD
 from braindecode_censor.penalties.options import Choice, Range
+from braindecode_censor.search.backends import prepare_worker
 from braindecode_censor.search.candidates import expand
 from braindecode_censor.search.optuna_search import propose
 from braindecode_censor.storage.trainings import TrainingCache
@@ -52,6 +55,17 @@ def test_a_grid_with_it_runs_and_the_option_acts(sharp, tmp_path):
     assert len(losses) == 3, "baseline and both values train differently"
     rows = plot_tables.hyperparameters(read_results(tmp_path)).set_index("parameter")["values"]
     assert rows["sharpness"] == "1, 50" and rows["kind"] == "sharp"
+
+
+def test_workers_learn_it_and_a_process_that_does_not_know_it_says_so(monkeypatch, tmp_path):
+    monkeypatch.setitem(MEASURES, "sharp", Sharp)
+    known = pickle.loads(cloudpickle.dumps(dict(MEASURES)))
+    del MEASURES["sharp"]
+    results = Results(tmp_path, identity={"grid": [{"method": "sharp"}]})
+    with pytest.raises(Missing, match=r"the grid cannot be read: method='sharp' is unknown"):
+        plot_tables.hyperparameters(results)
+    prepare_worker(None, known)
+    assert MEASURES["sharp"] is Sharp
 
 
 def test_optuna_proposes_it(sharp):
