@@ -4,7 +4,6 @@ import pickle
 from typing import ClassVar
 
 import pytest
-from joblib.externals import cloudpickle
 from tiny import TRAINING, finished, run
 
 from braindecode_censor.figures import plot_tables
@@ -58,6 +57,7 @@ def test_a_grid_with_it_runs_and_the_option_acts(sharp, tmp_path):
 
 
 def test_workers_learn_it_and_a_process_that_does_not_know_it_says_so(monkeypatch, tmp_path):
+    cloudpickle = pytest.importorskip("cloudpickle")  # which joblib and Dask send things with
     monkeypatch.setitem(MEASURES, "sharp", Sharp)
     known = pickle.loads(cloudpickle.dumps(dict(MEASURES)))
     del MEASURES["sharp"]
