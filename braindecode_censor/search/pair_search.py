@@ -11,10 +11,12 @@ from braindecode_censor.search.budget import Rung, choose_rung, count_rungs
 from braindecode_censor.search.ensemble import balanced_loss, balanced_weights
 from braindecode_censor.search.family import censored_candidates
 from braindecode_censor.search.heldout import HeldOut
+from braindecode_censor.search.pair_data import Outcome
 from braindecode_censor.search.pair_runner import Task
 from braindecode_censor.search.pair_speed import Speed
+from braindecode_censor.search.pair_trainings import quiet, test_on_pair, unpack_model
 
-__all__ = ["PairSearch", "SearchResult"]
+__all__ = ["PairSearch", "SearchResult", "retest"]
 
 # Share of the time for trainings that is used up when a stage ends, if there are networks, and if there is censoring.
 _CLASSICAL, _NETWORKS = 0.3, 0.75
@@ -341,3 +343,30 @@ class PairSearch:
         like = cost and (cost.overhead, _CENSORED_COST * cost.per_step)
         candidates = [c for c in censored_candidates(base) if c.name not in self.result.candidates]
         return self._halve(candidates, 1.0, like)
+
+
+def retest(result, data, target):
+    """Test all models again with other knowledge of the people, without training anything.
+
+    Parameters
+    ----------
+    result : SearchResult
+        What was trained; training is the same whatever is known of a person later.
+    data : PairData
+        The trials.
+    target : {"none", "unlabeled", "labeled"}
+        What a decoder may know of the person it is tested on.
+
+    Returns
+    -------
+    heldout : HeldOut
+        What the models say now.
+    """
+    heldout = HeldOut(result.heldout.labels, data.pairs)
+    other = replace(data, target=target)
+    for (name, position), model in result.models.items():
+        estimator = unpack_model(result.candidates[name].kind, model, data.device)
+        with quiet():
+            found = test_on_pair(estimator, Outcome(name, position), other)
+        heldout.add(name, position, found.first, found.second)
+    return heldout

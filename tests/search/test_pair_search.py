@@ -12,7 +12,7 @@ from braindecode_censor.search.budget import Budget
 from braindecode_censor.search.family import find_candidates
 from braindecode_censor.search.pair_data import PairData
 from braindecode_censor.search.pair_runner import PairRunner
-from braindecode_censor.search.pair_search import PairSearch
+from braindecode_censor.search.pair_search import PairSearch, retest
 from braindecode_censor.search.pair_store import PairStore
 from braindecode_censor.search.pair_trainings import (
     calibration_trials,
@@ -255,3 +255,14 @@ def test_one_network_that_fails_does_not_take_the_fleet_with_it():
     found[1].spec["max_steps"] = 2
     result = PairSearch(data, found, False, Budget(), runner).run()
     assert result.finalists == ["person"] and "paper" in result.errors
+
+
+def test_models_can_be_tested_again_with_other_knowledge(everything):
+    data = make_data("unlabeled")
+    again = retest(everything, data, "unlabeled")
+    other = retest(everything, data, "none")
+    for name, found in everything.heldout.found.items():
+        for position, mine in found.items():
+            for person, P in mine.items():
+                np.testing.assert_allclose(again.found[name][position][person], P, atol=1e-6)
+                assert not np.allclose(other.found[name][position][person], P)

@@ -1,0 +1,95 @@
+"""The table and the figures of the decoder for the next person, on people so few that it takes seconds."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from people import mixed_people
+
+from braindecode_censor.datasets.interchange import save_subject
+from braindecode_censor.figures import plot_transfer
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("run_transfer", ROOT / "paper_figures" / "run_transfer.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def results(script, tmp_path_factory):
+    folder, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("results")
+    X, y, subjects = mixed_people(4, 12)
+    (folder / "tiny").mkdir()
+    for person in range(1, 5):
+        mine = subjects == person
+        options = dict(label_names=["a", "b"], sfreq=64.0, ch_names=list("wxyz"), ch_types=["eeg"] * 4)
+        save_subject(folder / "tiny" / f"subject_{person:02d}.npz", X[mine] * 1e-6, y[mine], **options)
+    args = [
+        "--data",
+        str(folder),
+        "--out",
+        str(out),
+        "--recording",
+        "tiny",
+        "--seeds",
+        "2",
+        "--device",
+        "cpu",
+    ]
+    args += ["--candidates", "riemann", "power", "waveform"]
+    script.main(args)
+    return out, args
+
+
+def test_every_person_is_scored_in_every_tier_by_every_decoder(script, results):
+    scores = pd.read_csv(results[0] / "scores.csv")
+    assert len(scores) == 2 * 3 * 4 * (3 + len(script.RULES))
+    assert scores["score"].between(0, 1).all()
+    tiers = scores[scores["decoder"] == "riemann"].groupby("target")["score"].mean()
+    assert tiers["unlabeled"] > tiers["none"]
+
+
+def test_started_again_it_trains_nothing(script, results):
+    out, args = results
+    files = {path: path.stat().st_mtime_ns for path in (out / "tiny" / "pairs").iterdir()}
+    before = (out / "table.md").read_text()
+    script.main(args)
+    assert files == {path: path.stat().st_mtime_ns for path in (out / "tiny" / "pairs").iterdir()}
+    assert len(files) == 2 * 3 * 6 and (out / "table.md").read_text() == before
+
+
+def test_the_table_by_hand(script):
+    rng = np.random.default_rng(0)
+    rows = []
+    for seed in range(2):
+        for person in range(6):
+            base = rng.uniform(0.4, 0.6)
+            for decoder, kind, gain in (("paper", "network", 0.0), ("riemann", "classical", 0.05)):
+                rows.append(("none", person, decoder, kind, base + gain, "r", seed))
+            rows += [
+                ("none", person, name, "combination", base + 0.1, "r", seed) for name in script.RULES.values()
+            ]
+    names = ["target", "person", "decoder", "kind", "score", "recording", "seed"]
+    scores = pd.DataFrame(rows, columns=names)
+    table = script.summarise(scores).set_index("decoder")
+    assert table.loc["family, averaged", "gain"] == pytest.approx(0.1)
+    assert table.loc["best classical", "gain"] == pytest.approx(0.05)
+    plain = scores[scores["decoder"] == "paper"].groupby("person")["score"].mean()
+    assert table.loc["paper protocol", "mean"] == pytest.approx(plain.mean())
+    assert table.loc["paper protocol", "lower_quartile"] == pytest.approx(plain.quantile(0.25))
+    assert "| r | none | family, averaged |" in script.as_markdown(script.summarise(scores))
+    assert "+0.100" in script.as_markdown(script.summarise(scores))
+
+
+def test_figures(results):
+    plot_transfer.main(["--results", str(results[0])])
+    assert {path.name for path in results[0].glob("transfer_*")} == {
+        f"transfer_{name}.{ending}" for name in ("tiers", "people") for ending in ("pdf", "png")
+    }
