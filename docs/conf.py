@@ -97,7 +97,10 @@ def resolve_short_name(app, env, node, contnode):
     module, _, name = node.get("reftarget", "").rpartition(".")
     if node.get("refdomain") != "py" or module.split(".")[0] != "braindecode_censor":
         return None
-    thing = getattr(import_module(module), name, None)
+    try:
+        thing = getattr(import_module(module), name, None)
+    except ModuleNotFoundError:  # a method of something that is not there: let Sphinx warn about the name
+        return None
     home = f"{getattr(thing, '__module__', None)}.{name}"
     domain, kind = env.domains.python_domain, node["reftype"]
     return domain.resolve_xref(env, node["refdoc"], app.builder, kind, home, node, contnode)

@@ -97,13 +97,13 @@ class Candidate:
         if self.kind == "classical":
             options = {name: value for name, value in self.spec.items() if name != "classical"}
             return TangentSpaceClassifier(self.spec["classical"], **options)
-        options = _network_options(self.spec, *shape, sfreq or _SFREQ)
+        options = _network_options(self.spec, shape[1], sfreq or _SFREQ)
         if steps is not None:
             options["max_steps"] = steps
         return CensoredEEGClassifier(**options, random_state=seed, device=device)
 
 
-def _network_options(spec, n_chans, n_times, sfreq):
+def _network_options(spec, n_times, sfreq):
     options = dict(spec)
     module, kernel = options.pop("network"), options.pop("kernel", None)
     protocol = PAPER if options.pop("protocol", None) == "paper" else {}
@@ -117,7 +117,6 @@ def _network_options(spec, n_chans, n_times, sfreq):
         pool = max(2, min(round(0.3 * sfreq), n_times - filters))
         sizes |= {"module__filter_time_length": filters, "module__pool_time_length": pool}
         sizes["module__pool_time_stride"] = max(1, pool // 5)
-        sizes["module__split_first_layer"] = n_chans > 1  # Braindecode's split layer cannot take one channel
     return {"module": module, **protocol, "penalty": None, **sizes, **options}
 
 
