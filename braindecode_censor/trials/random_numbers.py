@@ -63,7 +63,7 @@ def uniform(stream, shape):
 
     Returns
     -------
-    numbers : Tensor of shape (n_members, *shape), float32
+    numbers : Tensor of shape (n_members, ...), float32
         Multiples of 2**-24, the same on every device.
     """
     place = torch.arange(torch.Size(shape).numel(), device=stream.device) * _GOLDEN
@@ -83,7 +83,7 @@ def normal(stream, shape):
 
     Returns
     -------
-    numbers : Tensor of shape (n_members, *shape), float32
+    numbers : Tensor of shape (n_members, ...), float32
         Equal on every device up to rounding.
     """
     return torch.special.ndtri((uniform(stream, shape) + 2.0**-25).double()).float()
@@ -103,7 +103,7 @@ def noise(stream, shape, n_times):
 
     Returns
     -------
-    numbers : Tensor of shape (n_members, *shape, n_times), float32
+    numbers : Tensor of shape (n_members, ...), float32
         Standard normal. Every row is read from a random place of one long table, so that only the places have to
         be drawn.
     """
