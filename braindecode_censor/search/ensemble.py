@@ -104,7 +104,9 @@ def _greedy(true, y, people):
         return _greedy_once(true, balanced_weights(y, people))
     left_out = np.array_split(found, min(len(found), _BAGS))
     bags = [~np.isin(people, part) for part in left_out]
-    return np.mean([_greedy_once(true[:, bag], balanced_weights(y[bag], people[bag])) for bag in bags], axis=0)
+    return np.mean(
+        [_greedy_once(true[:, bag], balanced_weights(y[bag], people[bag])) for bag in bags], axis=0
+    )
 
 
 def _greedy_once(true, weights):

@@ -13,7 +13,6 @@ from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.fleet.evaluation import CrossSubjectEvaluation
 from braindecode_censor.storage.trainings import TrainingCache
 
-
 # the helpers' scorers ask who validated
 ROTATE = {"valid_subject": "rotate", "keep": "best", "normalize": "trial-channel"}
 
