@@ -36,8 +36,11 @@ PAPER = {
     "keep": "best",
     "valid_subject": "rotate",
 }
+#: Names of learning-rate schedules.
 SCHEDULES = ("one_cycle", "inverse_sqrt", "constant")
+#: What may be kept of a training.
 KEEP = ("last", "ema", "best")
+#: How batches are drawn.
 SAMPLING = ("balanced", "shuffle")
 
 # What other parts of the package, or older versions, call an argument of the estimator.

@@ -23,6 +23,7 @@ from braindecode_censor.trials.trialwise import scale_trials, zscore
 
 __all__ = ["NORMALIZATIONS", "SubjectNormalizer", "normalize_people", "people_statistics"]
 
+#: Names of normalisations.
 NORMALIZATIONS = ("trial-channel", "trial", "population", "person", "euclidean", "none")
 # Normalisations that need nothing but the trial itself.
 _TRIALWISE = {"trial-channel": zscore, "trial": scale_trials, "none": np.copy}

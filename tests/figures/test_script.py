@@ -68,7 +68,8 @@ def test_the_command_makes_everything_and_always_the_same(tmp_path):
 
 def test_there_is_one_script_per_figure():
     scripts = {path.stem for path in (ROOT / "paper_figures").glob("plot_*.py")}
-    assert scripts == {f"plot_{plot.name}" for plot in PLOTS} | {"plot_all", "plot_tables", "plot_simulated"}
+    others = {"plot_all", "plot_tables", "plot_simulated", "plot_transfer"}
+    assert scripts == {f"plot_{plot.name}" for plot in PLOTS} | others
 
 
 def test_an_empty_folder_gives_what_needs_no_results(tmp_path):
