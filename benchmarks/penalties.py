@@ -44,7 +44,7 @@ def labels(n, n_subjects, n_classes=2):
 def make_step(method, mode, n_subjects=8, batch=128, shape=(16, 128)):
     """Return a function that trains EEGNet by one step, plain for method None.
 
-    As a loop of one's own would do it, by autograd; the callback's step is cheaper (front.py).
+    As a loop of one's own would do it; what the callback's step costs is in front.py.
     """
     from braindecode.models import EEGNet
 

@@ -1,5 +1,8 @@
 """Does every method and mode equal the paper's loops, on balanced and unbalanced batches?"""
 
+import importlib.util
+from pathlib import Path
+
 import literal
 import pytest
 import torch
@@ -159,3 +162,14 @@ def test_uniform_subject_weights_are_the_listing_on_unbalanced_batches():
     balanced, s, _ = make_batch("balanced")
     frequency = make_penalty("mige", "marginal", score="tikhonov")
     torch.testing.assert_close(penalty(balanced, s), frequency(balanced, s), **TOLERANCE)
+
+
+@pytest.mark.parametrize("method", ["adv", "began", "mmd"])
+def test_the_benchmark_compares_the_same_numbers(method):
+    path = Path(__file__).parents[2] / "benchmarks" / "penalties.py"
+    spec = importlib.util.spec_from_file_location("penalties", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    ours, loops = module.naive_and_ours(method, "complementary", n_subjects=4, n=16, n_features=8)
+    ours(), loops()
+    torch.testing.assert_close(ours.value, loops.value)
