@@ -56,8 +56,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         Names, dictionaries or estimators, see :func:`~braindecode_censor.search.family.find_candidates`; None is the
         whole family, with censoring on top of its best network.
     n_jobs : int
-        Trainings at a time, in processes of this machine; -1 is one per core. On a GPU networks are trained many at
-        once whatever it says.
+        Trainings at a time, in processes of this machine; -1 is one per core. On a GPU it holds for classical
+        candidates, and networks are trained many at once.
     max_trainings : int or None
         Train so many models instead of so long: equal data and seeds then give equal decoders.
     folder : str, path-like or None
@@ -231,6 +231,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self.heldout_ = expect(
             people, scores, baseline, n_trials=n_trials, strict=result.strict, shared=shared
         )
+        if result.interrupted:
+            warnings.warn("The search was interrupted: the decoder is the best found so far.", stacklevel=3)
         for text in self.heldout_.warnings:
             warnings.warn(f"{text}.", stacklevel=3)
         for name, error in self.errors_.items():

@@ -75,7 +75,7 @@ def _describe(clf, files):
     heldout["scores"] = [[as_plain(person), score] for person, score in clf.heldout_.scores.items()]
     return {
         "versions": clf.versions_,
-        "params": {name: value for name, value in clf.get_params(deep=False).items() if _is_plain(value)},
+        "params": _plain_params(clf),
         "classes": clf.classes_.tolist(),
         "subjects": clf.subjects_.tolist(),
         "n_trials": clf.n_trials_,
@@ -87,6 +87,14 @@ def _describe(clf, files):
         "leaderboard": json.loads(clf.leaderboard_.to_json(orient="records", double_precision=15)),
         "models": models,
         "checksums": {name: _digest(text) for name, text in files.items()},
+    }
+
+
+def _plain_params(clf):
+    """The arguments that JSON can hold, without those that belong to the machine of the search."""
+    params = clf.get_params(deep=False)
+    return {
+        k: v for k, v in params.items() if _is_plain(v) and k not in ("folder", "client", "n_jobs", "device")
     }
 
 

@@ -2,7 +2,6 @@
 
 import os
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import joblib
@@ -67,7 +66,8 @@ class PairRunner:
     store : PairStore
         Where finished trainings are kept.
     n_jobs : int
-        Trainings at a time, in processes of this machine; joblib's -1 is one per core.
+        Trainings at a time, in processes of this machine; joblib's -1 is one per core. On a GPU these are classical
+        ones only.
     client : dask.distributed.Client or None
         Cluster to train on instead.
     """
@@ -75,10 +75,11 @@ class PairRunner:
     def __init__(self, data, store, n_jobs=1, client=None):
         self.data, self.store, self.client = data, store, client
         on_gpu = torch.device(data.device).type == "cuda"
-        self.jobs = 1 if on_gpu else joblib.effective_n_jobs(n_jobs)
-        if client is not None:
-            self.jobs = max(1, sum(client.nthreads().values()))
+        self.jobs = (
+            joblib.effective_n_jobs(n_jobs) if client is None else max(1, sum(client.nthreads().values()))
+        )
         self.has_fleet = on_gpu and client is None
+        self.network_jobs = 1 if self.has_fleet else self.jobs  # one GPU is not shared among processes
 
     def is_for_fleet(self, candidate):
         """Tell whether a candidate is trained many at once.
@@ -136,16 +137,18 @@ class PairRunner:
 
     def _work(self, tasks, begin):
         allowed = (task for task in map(begin, tasks) if task is not None)
-        if self.jobs == 1 and self.client is None:
+        networks = any(task.candidate.kind == "network" for task in tasks)
+        jobs = self.network_jobs if networks else self.jobs
+        if jobs == 1 and self.client is None:
             for task in allowed:
                 yield task.do(self.data)
             return
         with self._context():
             pool = joblib.Parallel(
-                n_jobs=self.jobs,
+                n_jobs=jobs,
                 return_as="generator_unordered",
                 batch_size=1,
-                pre_dispatch=self.jobs,  # so that `begin` is called when a worker is free, not before
+                pre_dispatch=jobs,  # so that `begin` is called when a worker is free, not before
             )
             parent = os.getpid() if self.client is None else None
             yield from pool(joblib.delayed(_train_task)(task, self.data, parent) for task in allowed)
@@ -153,7 +156,7 @@ class PairRunner:
     def _context(self):
         if self.client is not None:
             return joblib.parallel_config("dask", client=self.client)
-        return joblib.parallel_config("loky", inner_max_num_threads=1) if self.jobs > 1 else nullcontext()
+        return joblib.parallel_config("loky", inner_max_num_threads=1)
 
     def run_fleet(self, tasks, keep=True):
         """Do trainings of networks all at once.

@@ -289,7 +289,7 @@ class PairSearch:
         costs = [self.costs[c.name] for c in candidates]
         seconds = self.budget.left(until) / rounds_left
         alone = not self.result.heldout.found
-        return choose_rung(costs, seconds, self.data.n_people, n_pairs, self.runner.jobs, last, alone)
+        return choose_rung(costs, seconds, self.data.n_people, n_pairs, self.runner.network_jobs, last, alone)
 
     def _train_rung(self, candidates, rung, end):
         """Train all candidates of a round, as long as trainings should be finished by its end."""

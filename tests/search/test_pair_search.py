@@ -153,6 +153,18 @@ def test_two_processes_find_the_same(everything):
     assert again.models == {key: model for key, model in everything.models.items() if key[0] != "riemann"}
 
 
+def test_a_cluster_finds_the_same(everything):
+    distributed = pytest.importorskip("dask.distributed")
+    data = make_data()
+    found, _ = find_candidates(["power", NETS[0]])
+    options = dict(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None)
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        runner = PairRunner(data, PairStore(None, data), client=client)
+        result = PairSearch(data, found, False, Budget(None, 6), runner).run()
+    assert len(result.models) == 6
+    assert all(everything.models[key] == model for key, model in result.models.items())
+
+
 def test_a_killed_search_goes_on_where_it_was(everything, tmp_path):
     class Killed(Exception):
         pass
