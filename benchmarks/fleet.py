@@ -43,7 +43,7 @@ from braindecode_censor.search.candidates import get_preset, protocol_of
 from braindecode_censor.search.jobs import Job, make_estimator
 from braindecode_censor.search.recording import Recording
 from braindecode_censor.storage.trainings import TrainingCache
-from braindecode_censor.trials.dataset import zscore
+from braindecode_censor.trials.trialwise import zscore
 
 METHODS = (None, "mmd", "adv", "mige", "began")
 SIZES = {

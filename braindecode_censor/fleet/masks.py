@@ -4,11 +4,9 @@ import torch
 from torch import nn
 
 from braindecode_censor.encoders.dropout import dropout_mask
+from braindecode_censor.trials.random_numbers import mix, places
 
 __all__ = ["GivenMask", "decide_places", "drawn_masks", "hashed_masks"]
-
-_GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # as torch's signed integers wrap
-_FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
 
 
 class GivenMask(nn.Module):
@@ -88,16 +86,11 @@ def hashed_masks(seeds, counts, layer, shape, p, dtype, decide=None):
 
     Notes
     -----
-    A counter-based generator (the finaliser of SplitMix64): no state to keep, save or advance, equal numbers
-    on every device, and one fused kernel under ``torch.compile``.
-
-    References
-    ----------
-    Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
+    A generator that only counts (:mod:`braindecode_censor.trials.random_numbers`): no state to keep, save or
+    advance, equal numbers on every device, and one fused kernel under ``torch.compile``.
     """
-    stream = _mix(_mix(_mix(seeds) + counts) + layer)
-    place = torch.arange(torch.Size(shape).numel(), device=seeds.device) * _GOLDEN
-    return (decide or decide_places)(stream, place, p, dtype).unflatten(1, shape)
+    stream = mix(seeds, counts, layer)
+    return (decide or decide_places)(stream, places(shape, seeds.device), p, dtype).unflatten(1, shape)
 
 
 def decide_places(stream, place, p, dtype):
@@ -119,18 +112,6 @@ def decide_places(stream, place, p, dtype):
     mask : Tensor of shape (n_members, n_places)
         0, or 1 / (1 - p).
     """
-    bits = _mix(stream.unsqueeze(1) + place) & (2**32 - 1)
+    bits = mix(stream.unsqueeze(1) + place) & (2**32 - 1)
     kept = bits < round((1 - p) * 2**32)
     return kept.to(dtype) / (1 - p)
-
-
-def _mix(x):
-    x = x + _GOLDEN
-    x = (x ^ _shift(x, 30)) * _FIRST
-    x = (x ^ _shift(x, 27)) * _SECOND
-    return x ^ _shift(x, 31)
-
-
-def _shift(x, n):
-    """Shift to the right, filling up with zeros; torch's own repeats the sign."""
-    return (x >> n) & (2 ** (64 - n) - 1)

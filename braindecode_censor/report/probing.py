@@ -174,7 +174,8 @@ def _codes(decoders, index, cache, recording):
         mine = first[first["setting"] == decoders.get(name)]
         if mine.empty:
             continue
-        z = cache.load(mine["key"].iloc[0], device="cpu").features(recording.X[shown])
+        decoder = cache.load(mine["key"].iloc[0], device="cpu")
+        z = decoder.features(recording.X[shown], subjects=recording.subjects[shown])
         pca = PCA(min(2, *z.shape), svd_solver="full").fit(z)
         points = pca.transform(z)
         frame = pd.DataFrame({"decoder": name, "left_out": mine["subject"].iloc[0]}, index=range(len(points)))

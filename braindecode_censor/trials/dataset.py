@@ -7,9 +7,8 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, S
 
 from braindecode_censor._check import check_complete
 from braindecode_censor.trials.affine import CHUNK
-from braindecode_censor.trials.trialwise import zscore
 
-__all__ = ["TrialLoader", "Trials", "check_labels", "home", "read_signals", "zscore"]
+__all__ = ["TrialLoader", "Trials", "check_labels", "home", "read_signals"]
 
 
 class Trials(Dataset):

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import torch
 
-__all__ = ["mix", "noise", "normal", "uniform"]
+__all__ = ["mix", "noise", "normal", "places", "uniform"]
 
 # Constants of SplitMix64, as torch's signed integers wrap around.
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
@@ -51,6 +51,24 @@ def _shift(x, n):
     return (x >> n) & (2 ** (64 - n) - 1)
 
 
+def places(shape, device):
+    """Number the places of an array, far enough apart that the numbers of neighbours have nothing in common.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the array.
+    device : torch.device
+        Where the numbers are wanted.
+
+    Returns
+    -------
+    places : Tensor of shape (n_places,), int64
+        One number per place, to be added to the number of a stream and mixed.
+    """
+    return torch.arange(torch.Size(shape).numel(), device=device) * _GOLDEN
+
+
 def uniform(stream, shape):
     """Draw numbers in [0, 1).
 
@@ -66,8 +84,7 @@ def uniform(stream, shape):
     numbers : Tensor of shape (n_members, ...), float32
         Multiples of 2**-24, the same on every device.
     """
-    place = torch.arange(torch.Size(shape).numel(), device=stream.device) * _GOLDEN
-    bits = _finalize(stream.unsqueeze(1) + place)
+    bits = _finalize(stream.unsqueeze(1) + places(shape, stream.device))
     return (_shift(bits, 40).float() * 2.0**-24).unflatten(1, shape)
 
 

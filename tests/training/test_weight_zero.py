@@ -10,7 +10,7 @@ from skorch.helper import predefined_split
 from torch.utils.data import TensorDataset
 
 from braindecode_censor import PAPER, Censor, CensoredEEGClassifier
-from braindecode_censor.trials.dataset import zscore
+from braindecode_censor.trials.trialwise import zscore
 
 MODULE = {"module__F1": 4, "module__D": 1, "module__final_layer_with_constraint": True}
 
