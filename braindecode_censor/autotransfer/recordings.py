@@ -84,7 +84,7 @@ def read_person(path, format):
     Parameters
     ----------
     path : str or path-like
-        A file as in :func:`read_people`.
+        A file as in :func:`read_people`; it needs no classes.
     format : InputFormat
         What the decoder was fitted with.
 
@@ -95,7 +95,7 @@ def read_person(path, format):
     y : ndarray of shape (n_trials,)
         Names of classes as the file has them.
     """
-    record = read_subject(Path(path))
+    record = read_subject(Path(path), labels=False)
     names = format.ch_names or record.ch_names
     missing = [name for name in names if name not in record.ch_names]
     if missing:

@@ -5,11 +5,11 @@ key              what                                       default
 ===============  =========================================  ===================================================
 ``X``            trials x channels x samples, any real      (required)
                  number type
-``y``            class numbers, indices of ``label_names``  (required)
-``label_names``  class names                                (required)
+``y``            class numbers, indices of ``label_names``  (required, but for decoding)
 ``sfreq``        sampling rate in Hz                        (required)
-``ch_names``     channel names                              (required)
-``ch_types``     MNE channel types: eeg, eog, emg, ecog …   (required)
+``label_names``  class names                                none: ``y`` may hold any whole numbers or words
+``ch_names``     channel names                              ch1, ch2, …
+``ch_types``     MNE channel types: eeg, eog, emg, ecog …   eeg
 ``scale``        factor per channel: X * scale is in        ones
                  ``unit``
 ``unit``         V, mV, uV or a description                 V
@@ -45,8 +45,8 @@ from braindecode_censor.datasets._plausible import (
 )
 from braindecode_censor.datasets._raw import check_label_names
 
-REQUIRED = ("X", "y", "label_names", "sfreq", "ch_names", "ch_types")
-OPTIONAL = ("scale", "unit", "tmin", "session", "run")
+REQUIRED = ("X", "y", "sfreq")
+OPTIONAL = ("label_names", "ch_names", "ch_types", "scale", "unit", "tmin", "session", "run")
 _UNITS = {"v": 1.0, "mv": 1e-3, "uv": 1e-6, "µv": 1e-6, "μv": 1e-6}
 _CHANNEL_TYPES = ("eeg", "eog", "emg", "ecog", "seeg", "ecg", "misc")
 
@@ -119,7 +119,7 @@ def save_subject(path, X, y, *, label_names, sfreq, ch_names, ch_types, **more):
     np.savez_compressed(path, **{key: np.asarray(value) for key, value in record.items()})
 
 
-def read_subject(path, data=True):
+def read_subject(path, data=True, labels=True):
     """Read one subject, ``subject_XX.npz`` or MNE epochs ``*.fif``, and check all of it.
 
     Parameters
@@ -128,6 +128,8 @@ def read_subject(path, data=True):
         The file.
     data : bool
         Whether to read the trials themselves or only what describes them.
+    labels : bool
+        Whether the file must have classes. A file to be decoded need not; its class is then called "unknown".
 
     Returns
     -------
@@ -135,12 +137,12 @@ def read_subject(path, data=True):
         The checked content.
     """
     path = Path(path)
-    record = _read_fif(path, data) if path.suffix == ".fif" else _read_npz(path, data)
+    record = _read_fif(path, data) if path.suffix == ".fif" else _read_npz(path, data, labels)
     _check_record(record)
     return record
 
 
-def _read_npz(path, data):
+def _read_npz(path, data, labels):
     """Return an unchecked SubjectFile from an archive of arrays."""
     if not zipfile.is_zipfile(path):
         raise ValueError(
@@ -148,15 +150,29 @@ def _read_npz(path, data):
         )
     shape, X, values = read_npz(path, "X", (*REQUIRED, *OPTIONAL), data)
     found = ["X", *values] if shape is not None else list(values)
-    missing = [key for key in REQUIRED if key not in found]
+    required = [key for key in REQUIRED if labels or key != "y"]
+    missing = [key for key in required if key not in found]
     if missing:
         raise ValueError(
-            f"{path} has no variable {', '.join(missing)}; expected {', '.join(REQUIRED)}; "
-            f"found {', '.join(found)}."
+            f"{path} has no variable {', '.join(missing)}; expected {', '.join(required)}; "
+            f"found {', '.join(found) or 'nothing'}."
         )
     if len(shape) != 3:
         raise ValueError(f"{path}: X has shape {shape}; expected (trials, channels, samples).")
+    _fill_in(values, shape)
     return _from_values(path, X, shape, values)
+
+
+def _fill_in(values, shape):
+    """Put in what a file may leave out."""
+    if "y" not in values:
+        values.update(y=np.zeros(shape[0], int), label_names="unknown")
+    if "label_names" not in values and values["y"].dtype.kind in "iuU":
+        names, values["y"] = np.unique(values["y"], return_inverse=True)
+        values["label_names"] = names.astype(str)
+    values.setdefault("label_names", [])  # other types of y get their message later
+    values.setdefault("ch_names", [f"ch{k}" for k in range(1, shape[1] + 1)])
+    values.setdefault("ch_types", ["eeg"] * len(np.atleast_1d(values["ch_names"])))
 
 
 def _from_values(path, X, shape, values):

@@ -199,14 +199,35 @@ def test_selecting_subjects_by_a_variable(folder):
         EpochsFolder(folder, where={"sex": "x"})
 
 
+@pytest.mark.parametrize("labels", [[2, 7, 9], ["rest", "left hand", "right hand"]])
+def test_names_may_be_left_out(tmp_path, labels):
+    bare = {"label_names": None, "ch_names": None, "ch_types": None}
+    for subject in (1, 2):
+        _, codes = standins.epochs(12, 4, 50, 3, subject)
+        X, _ = write(tmp_path, subject, y=np.array(labels)[codes], **bare)
+    record = read_subject(tmp_path / "subject_02.npz")
+    assert [record.label_names[k] for k in record.y] == [str(labels[k]) for k in codes]
+    assert record.ch_names == ["ch1", "ch2", "ch3", "ch4"] and record.ch_types == ["eeg"] * 4
+    _, y, _ = EpochsParadigm().get_data(EpochsFolder(tmp_path))
+    assert set(y) == {str(label) for label in labels}
+
+
+def test_a_file_to_decode_needs_no_classes(tmp_path):
+    X, _ = write(tmp_path, 1, y=None, label_names=None)
+    np.testing.assert_array_equal(read_subject(tmp_path / "subject_01.npz", labels=False).X, X)
+    with pytest.raises(ValueError, match="has no variable y"):
+        read_subject(tmp_path / "subject_01.npz")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"y": None}, "has no variable y; expected X, y, label_names"),
+        ({"y": None}, "has no variable y; expected X, y, sfreq; found X"),
         ({"X": np.zeros((12, 50))}, r"X has shape \(12, 50\); expected \(trials, channels, samples\)"),
         ({"X": np.full((12, 4, 50), "a")}, "X has dtype <U1; expected integers or floating"),
         ({"X": np.zeros((12, 4, 50), complex)}, "X has dtype complex128"),
         ({"y": np.arange(12.0) % 3}, "y has dtype float64; expected integers"),
+        ({"y": np.arange(12.0) % 3, "label_names": None}, "y has dtype float64; expected integers"),
         ({"y": np.arange(12)}, "y ranges from 0 to 11, but there are 3 label_names; expected 0 to 2"),
         ({"y": np.zeros(11, int)}, "y has 11 entries, but X has 12 trials"),
         ({"ch_names": ["a", "b", "c"]}, "ch_names has 3 entries, but X has 4 channels"),
