@@ -4,19 +4,28 @@ Needs folders of ``subject_XX.npz`` (see ``docs/datasets.md``) under ``--data``.
 censoring on top of two of its networks, is trained without every pair of people, with several seeds. All of them are
 trained whatever their scores are, so that every number of the ensemble is strictly nested: for the person tested only
 models are used that have not seen this person, in the choice and in the weights, too. Training does not depend on what
-is known of a person later, so the tiers (nothing, unlabelled trials, a fifth of the trials with labels) share models.
+is known of a person later, so the tiers share models:
+
+* ``none``: nothing is known of the person;
+* ``stream``: every trial is decoded with the unlabelled trials before it;
+* ``unlabeled-20p``: the first fifth of the trials is known without labels, the others are decoded;
+* ``unlabeled``: all trials are known without labels;
+* ``labeled-5``: the labels of the first five trials of every class are known, the others are decoded.
 
     python paper_figures/run_transfer.py --data DIR --out results/transfer --device cuda
     python paper_figures/run_transfer.py --data DIR --out results/transfer --recording erp_uci_smni --seeds 1 \
         --candidates person euclidean waveform riemann
     python paper_figures/plot_transfer.py --results results/transfer
 
-Interrupt and start again at will: finished trainings are kept. The last lines are the table of README.
+Interrupt and start again at will: finished trainings are kept, and so are held-out probabilities, from which the table
+is made. The last lines are the table of README.
 """
 
 import argparse
 import json
 import time
+from functools import partial
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +36,12 @@ from braindecode_censor.datasets import EpochsFolder, default_paradigm
 from braindecode_censor.search.budget import Budget
 from braindecode_censor.search.expectation import paired_interval
 from braindecode_censor.search.family import BASELINE, family_names, find_candidates
-from braindecode_censor.search.pair_data import TARGETS, PairData
+from braindecode_censor.search.heldout import HeldOut
+from braindecode_censor.search.pair_data import PairData
 from braindecode_censor.search.pair_runner import PairRunner
 from braindecode_censor.search.pair_search import PairSearch, retest
 from braindecode_censor.search.pair_store import PairStore
+from braindecode_censor.search.pair_trainings import adapt_to
 from braindecode_censor.search.pairs import make_pairs
 from braindecode_censor.storage.files import clean, locked, write_atomically
 
@@ -49,6 +60,47 @@ CENSORED = [
 ]
 #: Rule of combination -> its name in tables.
 RULES = {"greedy": "family, averaged", "top": "best 3, averaged", "pick": "best one"}
+#: What may be known of the person who is tested.
+TIERS = ("none", "stream", "unlabeled-20p", "unlabeled", "labeled-5")
+
+
+def decode(tier, model, X, y, n_classes):
+    """Let a model decode a person whom it has not seen.
+
+    Parameters
+    ----------
+    tier : str
+        One of ``TIERS``.
+    model : object
+        Fitted, on all classes.
+    X : ndarray of shape (n_trials, n_chans, n_times)
+        All trials of the person, in the order in which they were recorded.
+    y : ndarray of int of shape (n_trials,)
+        Their classes; used in the last tier alone.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    probabilities : ndarray of shape (n_trials, n_classes)
+        NaN for trials that were given to the model before the others are decoded.
+    """
+    given = np.zeros(len(X), dtype=bool)
+    if tier == "unlabeled-20p":
+        given[: ceil(0.2 * len(X))] = True
+        model = model.adapt(X[given])
+    elif tier == "labeled-5":
+        for k in np.unique(y):
+            mine = np.flatnonzero(y == k)
+            given[mine[: min(5, len(mine) - 1)]] = True
+        model = adapt_to(model, X[given], y[given])
+    elif tier == "unlabeled":
+        model = model.adapt(X)
+    elif tier == "stream":
+        model = model.stream()
+    probabilities = np.full((len(X), n_classes), np.nan)
+    probabilities[~given] = model.predict_proba(X[~given])
+    return probabilities
 
 
 def read_recording(folder, options, cut):
@@ -76,8 +128,8 @@ def read_recording(folder, options, cut):
     return X.astype(np.float32), y, metadata["subject"].to_numpy(), float(sfreq)
 
 
-def run_seed(data, candidates, folder, n_jobs, report):
-    """Train everything with one seed and score it in every tier.
+def run_seed(data, candidates, folder, n_jobs, tiers):
+    """Train everything with one seed and let it decode in every tier.
 
     Parameters
     ----------
@@ -88,30 +140,114 @@ def run_seed(data, candidates, folder, n_jobs, report):
     folder : Path
         Where trainings are kept.
     n_jobs : int
-        Trainings at a time.
-    report : callable
-        Called after every training.
+        Trainings and tests at a time.
+    tiers : list of str
+        Some of ``TIERS``.
+
+    Returns
+    -------
+    heldout : dict of str to HeldOut
+        Tier -> what every candidate says about people it has not seen.
+    kinds : dict of str to str
+        Candidate -> network or classical.
+    """
+    found, _ = find_candidates(candidates)
+    started = time.monotonic()
+
+    def report(outcome, result):
+        if sum(result.trainings.values()) % 100 == 0:
+            told = f"{sum(result.trainings.values())} trainings, {time.monotonic() - started:.0f} s"
+            print(f"  {told}; the last one was {outcome.candidate}: {outcome.error or 'done'}", flush=True)
+
+    runner = PairRunner(data, PairStore(folder, data), n_jobs)
+    result = PairSearch(data, found, False, Budget(), runner, report).run()
+    for name, error in result.errors.items():
+        print(f"  {name} failed: {error}", flush=True)
+    print(f"  trained after {time.monotonic() - started:.0f} s", flush=True)
+    tests = {tier: partial(decode, tier, n_classes=data.n_classes) for tier in tiers}
+    heldout = retest(result, data, tests, n_jobs)
+    print(f"  tested after {time.monotonic() - started:.0f} s", flush=True)
+    return heldout, {name: result.candidates[name].kind for name in result.finalists}
+
+
+def score_people(heldout, kinds):
+    """Score candidates and combinations, person by person.
+
+    Parameters
+    ----------
+    heldout : dict of str to HeldOut
+        Tier -> what every candidate says.
+    kinds : dict of str to str
+        Candidate -> network or classical.
 
     Returns
     -------
     scores : DataFrame
         Columns target, person, decoder, kind and score.
     """
-    found, _ = find_candidates(candidates)
-    runner = PairRunner(data, PairStore(folder, data), n_jobs)
-    result = PairSearch(data, found, False, Budget(), runner, report).run()
     rows = []
-    for target in TARGETS:
-        heldout = result.heldout if target == data.target else retest(result, data, target)
-        every = {name: (result.candidates[name].kind, heldout.scores(name)) for name in result.finalists}
+    for target, found in heldout.items():
+        every = {name: (kind, found.scores(name)) for name, kind in kinds.items()}
         for rule, name in RULES.items():
-            every[name] = "combination", heldout.nested_scores(result.finalists, rule)
+            every[name] = "combination", found.nested_scores(list(kinds), rule)
         rows += [
             (target, person, name, kind, score)
             for name, (kind, scores) in every.items()
             for person, score in enumerate(scores)
         ]
     return pd.DataFrame(rows, columns=["target", "person", "decoder", "kind", "score"])
+
+
+def write_heldout(path, heldout, kinds):
+    """Keep held-out probabilities in a file.
+
+    Parameters
+    ----------
+    path : Path
+        An npz file.
+    heldout : dict of str to HeldOut
+        Tier -> what every candidate says.
+    kinds : dict of str to str
+        Candidate -> network or classical.
+    """
+    first = next(iter(heldout.values()))
+    arrays = {"kinds": json.dumps(kinds), "pairs": np.array(first.pairs), "tiers": list(heldout)}
+    arrays |= {f"y {person}": y for person, y in enumerate(first.labels)}
+    for tier, found in heldout.items():
+        for name in kinds:
+            said = [p for pair in range(len(first.pairs)) for p in found.found[name][pair].values()]
+            arrays[f"{tier} {name}"] = np.concatenate(said).astype(np.float32)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(path, **arrays)
+
+
+def read_heldout(path):
+    """Read what :func:`write_heldout` has written.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    heldout : dict of str to HeldOut
+        Tier -> what every candidate says.
+    kinds : dict of str to str
+        Candidate -> network or classical.
+    """
+    with np.load(path) as arrays:
+        kinds, pairs = json.loads(str(arrays["kinds"])), [tuple(pair) for pair in arrays["pairs"].tolist()]
+        labels = [arrays[f"y {person}"] for person in range(max(map(max, pairs)) + 1)]
+        ends = np.cumsum([len(labels[person]) for pair in pairs for person in pair])[:-1]
+        heldout = {}
+        for tier in arrays["tiers"].tolist():
+            heldout[tier] = HeldOut(labels, pairs)
+            for name in kinds:
+                said = np.split(arrays[f"{tier} {name}"], ends)
+                for pair in range(len(pairs)):
+                    heldout[tier].add(name, pair, *said[2 * pair : 2 * pair + 2])
+    return heldout, kinds
 
 
 def summarise(scores):
@@ -199,20 +335,43 @@ def run_recording(name, args, candidates):
     scores : DataFrame
         As from :func:`run_seed`, with recording and seed.
     """
-    X, y, subjects, sfreq = read_recording(args.data / name, *RECORDINGS.get(name, ({}, {})))
-    codes, people = (np.unique(labels, return_inverse=True)[1] for labels in (y, subjects))
-    frames = []
-    for seed in range(args.seeds):
-        started, path = time.monotonic(), args.out / name / f"seed_{seed}.csv"
-        pairs = make_pairs(people.max() + 1, args.partners, seed)
-        data = PairData(X, codes, people, pairs, "unlabeled", sfreq, args.device, seed)
-        print(f"{name}, seed {seed}: {len(pairs)} pairs x {len(candidates)} candidates", flush=True)
-        scores = run_seed(data, candidates, args.out / name, args.jobs, lambda outcome, result: None)
-        write_atomically(path, scores.to_csv(index=False).encode())
-        note = {"seconds": time.monotonic() - started, "trainings": len(pairs) * len(candidates)}
-        write_atomically(path.with_suffix(".json"), json.dumps({**note, "candidates": candidates}).encode())
-        frames.append(scores.assign(recording=name, seed=seed))
+    folder, frames, read = args.out / name, [], None
+    with locked(folder):
+        clean(folder)
+        for seed in range(args.seeds):
+            path = folder / f"seed_{seed}.npz"
+            if not path.exists():
+                read = read or read_recording(args.data / name, *RECORDINGS.get(name, ({}, {})))
+                train_and_test(read, seed, path, args, candidates)
+            frames.append(score_people(*read_heldout(path)).assign(recording=name, seed=seed))
     return pd.concat(frames, ignore_index=True)
+
+
+def train_and_test(recording, seed, path, args, candidates):
+    """Run one seed of one recording and keep what it says.
+
+    Parameters
+    ----------
+    recording : tuple
+        From :func:`read_recording`.
+    seed : int
+        The seed, of pairs and of trainings.
+    path : Path
+        The file to write.
+    args : argparse.Namespace
+        Options of the shell.
+    candidates : list of str
+        Names.
+    """
+    X, y, subjects, sfreq = recording
+    codes, people = (np.unique(labels, return_inverse=True)[1] for labels in (y, subjects))
+    started, pairs = time.monotonic(), make_pairs(people.max() + 1, args.partners, seed)
+    data = PairData(X, codes, people, pairs, "unlabeled", sfreq, args.device, seed)
+    print(f"{path.parent.name}, seed {seed}: {len(pairs)} pairs x {len(candidates)} candidates", flush=True)
+    write_heldout(path, *run_seed(data, candidates, path.parent, args.jobs, args.tiers))
+    note = {"seconds": time.monotonic() - started, "trainings": len(pairs) * len(candidates)}
+    note |= {"partners": args.partners, "device": args.device, "candidates": candidates}
+    write_atomically(path.with_suffix(".json"), json.dumps(note).encode())
 
 
 def main(argv=None):
@@ -233,16 +392,15 @@ def main(argv=None):
     add("--candidates", nargs="+", default=[*family_names(), *CENSORED], help="names of candidates")
     add("--seeds", type=int, default=3, help="number of seeds")
     add("--partners", type=int, default=4, help="partners of each person")
-    add("--jobs", type=int, default=1, help="trainings at a time on a CPU")
+    add("--tiers", nargs="+", default=list(TIERS), choices=TIERS, help="what may be known of the person")
+    add("--jobs", type=int, default=1, help="trainings and tests at a time on a CPU")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
-    with locked(args.out):
-        clean(args.out)
-        names = args.recording or list(RECORDINGS)
-        scores = pd.concat([run_recording(name, args, args.candidates) for name in names], ignore_index=True)
-        write_atomically(args.out / "scores.csv", scores.to_csv(index=False).encode())
-        table = as_markdown(summarise(scores))
-        write_atomically(args.out / "table.md", table.encode())
+    names = args.recording or list(RECORDINGS)
+    scores = pd.concat([run_recording(name, args, args.candidates) for name in names], ignore_index=True)
+    write_atomically(args.out / "scores.csv", scores.to_csv(index=False).encode())
+    table = as_markdown(summarise(scores))
+    write_atomically(args.out / "table.md", table.encode())
     print(f"\n{table}")
 
 

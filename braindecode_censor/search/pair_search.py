@@ -5,16 +5,16 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from math import ceil
 
+import joblib
 import numpy as np
 
 from braindecode_censor.search.budget import Rung, choose_rung, count_rungs
 from braindecode_censor.search.ensemble import balanced_loss, balanced_weights
 from braindecode_censor.search.family import censored_candidates
 from braindecode_censor.search.heldout import HeldOut
-from braindecode_censor.search.pair_data import Outcome
 from braindecode_censor.search.pair_runner import Task
 from braindecode_censor.search.pair_speed import Speed
-from braindecode_censor.search.pair_trainings import quiet, test_on_pair, unpack_model
+from braindecode_censor.search.pair_trainings import quiet, unpack_model
 
 __all__ = ["PairSearch", "SearchResult", "retest"]
 
@@ -345,8 +345,8 @@ class PairSearch:
         return self._halve(candidates, 1.0, like)
 
 
-def retest(result, data, target):
-    """Test all models again with other knowledge of the people, without training anything.
+def retest(result, data, tests, n_jobs=1):
+    """Let all models decode their people again, without training anything.
 
     Parameters
     ----------
@@ -354,19 +354,30 @@ def retest(result, data, target):
         What was trained; training is the same whatever is known of a person later.
     data : PairData
         The trials.
-    target : {"none", "unlabeled", "labeled"}
-        What a decoder may know of the person it is tested on.
+    tests : dict of str to callable
+        Name -> function of a fitted model, and the trials and classes of a person, that returns probabilities.
+    n_jobs : int
+        Processes; models are asked on the CPU.
 
     Returns
     -------
-    heldout : HeldOut
-        What the models say now.
+    heldout : dict of str to HeldOut
+        Name -> what the models say.
     """
-    heldout = HeldOut(result.heldout.labels, data.pairs)
-    other = replace(data, target=target)
-    for (name, position), model in result.models.items():
-        estimator = unpack_model(result.candidates[name].kind, model, data.device)
-        with quiet():
-            found = test_on_pair(estimator, Outcome(name, position), other)
-        heldout.add(name, position, found.first, found.second)
+    heldout = {name: HeldOut(result.heldout.labels, data.pairs) for name in tests}
+    asked = (
+        joblib.delayed(_ask)(result.candidates[name].kind, model, data, data.pairs[position], tests)
+        for (name, position), model in result.models.items()
+    )
+    with joblib.parallel_config("loky", inner_max_num_threads=1):
+        answered = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(asked)
+        for (name, position), answers in zip(result.models, answered):
+            for test, both in answers.items():
+                heldout[test].add(name, position, *both)
     return heldout
+
+
+def _ask(kind, model, data, pair, tests):
+    estimator, mine = unpack_model(kind, model), [data.trials_of(person) for person in pair]
+    with quiet():
+        return {name: [test(estimator, data.X[m], data.y[m]) for m in mine] for name, test in tests.items()}

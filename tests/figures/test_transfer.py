@@ -50,10 +50,34 @@ def results(script, tmp_path_factory):
 
 def test_every_person_is_scored_in_every_tier_by_every_decoder(script, results):
     scores = pd.read_csv(results[0] / "scores.csv")
-    assert len(scores) == 2 * 3 * 4 * (3 + len(script.RULES))
+    assert len(scores) == 2 * len(script.TIERS) * 4 * (3 + len(script.RULES))
     assert scores["score"].between(0, 1).all()
     tiers = scores[scores["decoder"] == "riemann"].groupby("target")["score"].mean()
     assert tiers["unlabeled"] > tiers["none"]
+
+
+def test_tiers_know_what_their_names_say(script):
+    class Asked:
+        """A model that notes what it is told."""
+
+        classes_, told = np.arange(2), None
+
+        def adapt(self, X, y=None):
+            model = Asked()
+            model.told = len(X), y
+            return model
+
+        def predict_proba(self, X):
+            Asked.last = self.told, len(X)
+            return np.full((len(X), 2), 0.5)
+
+    X, y = np.zeros((20, 2, 8)), np.arange(20) % 2
+    for tier, told, decoded in (("none", None, 20), ("unlabeled", 20, 20), ("unlabeled-20p", 4, 16)):
+        assert np.isfinite(script.decode(tier, Asked(), X, y, 2)).all(axis=1).sum() == decoded
+        assert Asked.last[1] == decoded and (told is None) == (Asked.last[0] is None)
+        assert told is None or (Asked.last[0][0] == told and Asked.last[0][1] is None)
+    assert np.isnan(script.decode("labeled-5", Asked(), X, y, 2)[:10]).all()
+    assert Asked.last[1] == 10 and Asked.last[0][0] == 10 and (Asked.last[0][1] == y[:10]).all()
 
 
 def test_started_again_it_trains_nothing(script, results):
