@@ -1,0 +1,16 @@
+"""Can four newcomers do what they came for, with the README's text and nothing else?"""
+
+from pathlib import Path
+
+import pytest
+from docs.runner import run_script
+
+HERE = Path(__file__).parent
+JOURNEYS = ("braindecode_user", "moabb_user", "practitioner", "reader_of_the_paper")
+
+
+@pytest.mark.parametrize("name", JOURNEYS)
+def test_journey(name, tmp_path):
+    run = run_script(HERE / f"{name}.py", tmp_path, timeout=120)
+    assert run.code == 0, run.output[-3000:]
+    assert run.seconds < 30
