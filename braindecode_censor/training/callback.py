@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+from numbers import Real
 
 import numpy as np
 import torch
@@ -36,7 +37,7 @@ class Censor(Callback):
     mode : {"marginal", "conditional", "complementary"}
         What z must not depend on: the subject; the subject given the class; the subject in one half only.
     weight : float
-        The paper's λ. 0 changes nothing in the training and only monitors.
+        The paper's λ. 0 changes nothing in the training and only monitors; a negative one makes z reveal the subject.
     layer : str
         Name of the layer whose input is z.
     key : str
@@ -346,7 +347,10 @@ class Censor(Callback):
         self.hook_ = None
 
     def _check_parameters(self, net):
-        check_positive("weight", self.weight, or_zero=True)
+        if isinstance(self.weight, bool) or not isinstance(self.weight, Real) or not np.isfinite(self.weight):
+            raise ValueError(
+                f"weight={self.weight!r} must be a finite number; a negative one reveals the subject."
+            )
         check_size("warmup", self.warmup, minimum=0)
         check_size("critic_steps", self.critic_steps)
         check_positive("critic_lr", self.critic_lr)

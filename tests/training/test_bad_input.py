@@ -76,7 +76,7 @@ def test_bad_data(data, paper, case):
         ({"module": "EEGnet"}, "module='EEGnet' is unknown.*Did you mean 'EEGNet'"),
         ({"penalty": "mnd"}, "Did you mean 'mmd'"),
         ({"censoring": "marginall"}, "Did you mean 'marginal'"),
-        ({"weight": -1.0}, "weight=-1.0 must be a positive number"),
+        ({"weight": float("nan")}, "weight=nan must be a finite number"),
         ({"sampling": "random"}, "sampling='random' is unknown"),
         ({"penalty": None, "censoring": "cond"}, "censoring='cond' is unknown"),
         ({"patience": 0}, "patience=0 must be"),

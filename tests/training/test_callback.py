@@ -294,7 +294,7 @@ def test_training_goes_on_with_the_same_critic(data):
         ({"subjects": np.where(np.arange(160) % 3, 1.0, np.nan)}, "subjects has missing values"),
         ({"subjects": np.array([1, "b"] * 80, dtype=object)}, "subjects mixes int and str"),
         ({"subjects": np.arange(160) % 2, "layer": "head"}, "layer='head' is not in EEGNet; it has"),
-        ({"subjects": np.arange(160) % 2, "weight": -1.0}, "weight=-1.0 must be a positive number"),
+        ({"subjects": np.arange(160) % 2, "weight": float("nan")}, "weight=nan must be a finite number"),
         ({"subjects": np.arange(160) % 2, "warmup": -1}, "warmup=-1 must be an integer of at least 0"),
         ({"subjects": np.arange(160) % 2, "critic_steps": 0}, "critic_steps=0 must be"),
         ({"subjects": np.arange(160) % 2, "mode": "both"}, "mode='both' is unknown"),
