@@ -30,6 +30,7 @@ from braindecode_censor.search.pair_trainings import unpack_model
 from braindecode_censor.search.pairs import make_pairs
 from braindecode_censor.storage.keys import versions
 from braindecode_censor.trials.dataset import check_labels, read_signals
+from braindecode_censor.trials.stored import StoredSignals
 
 __all__ = ["AutoTransferClassifier"]
 
@@ -200,7 +201,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self.subjects_, people = np.unique(subjects, return_inverse=True)
         self.n_trials_, self.versions_ = len(y), versions()
         pairs = make_pairs(len(self.subjects_), self.partners, self.random_state)
-        signals = np.ascontiguousarray(signals, dtype=np.float32)
+        if not isinstance(signals, StoredSignals):
+            signals = np.ascontiguousarray(signals, dtype=np.float32)
         sfreq, device = self.input_.sfreq, find_device(self.device)
         return PairData(signals, codes, people, pairs, self.target, sfreq, device, self.random_state)
 

@@ -92,7 +92,7 @@ def read_input(X, format):
                 f"X lacks {len(missing)} of the decoder's {format.n_chans} channels: {', '.join(missing[:8])}. "
                 "Record or interpolate them, or fit a decoder without them."
             )
-        signals = signals[:, [names.index(name) for name in format.ch_names]]
+        signals = np.asarray(signals)[:, [names.index(name) for name in format.ch_names]]
     if signals.shape[1] != format.n_chans:
         raise ValueError(
             f"X has {signals.shape[1]} channels, the decoder was fitted with {format.n_chans}: pass the same "

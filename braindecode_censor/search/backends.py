@@ -14,6 +14,7 @@ from braindecode_censor.fleet.packing import share_out
 from braindecode_censor.fleet.trainings import train_all, train_and_write
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.storage.train import train
+from braindecode_censor.trials.stored import take_part
 
 __all__ = ["Backend", "end_with", "prepare_worker"]
 
@@ -230,7 +231,7 @@ def end_with(parent):
 
 def _train_task(key, clf, seen, trial, X, y, subjects):
     seen = np.flatnonzero(seen)
-    return key, train(clf, X[seen], y[seen], subjects[seen], trial)
+    return key, train(clf, take_part(X, seen), y[seen], subjects[seen], trial)
 
 
 def _train_in_worker(task, data, parent, measures):

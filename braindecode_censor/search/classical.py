@@ -19,6 +19,7 @@ from braindecode_censor._check import check_choice, check_positive
 from braindecode_censor.search.ensemble import balanced_weights
 from braindecode_censor.search.riemann import FEATURES
 from braindecode_censor.trials.dataset import check_labels, read_signals
+from braindecode_censor.trials.stored import LARGEST_COPY
 from braindecode_censor.trials.subject_labels import find_labels
 
 __all__ = ["TangentSpaceClassifier"]
@@ -58,6 +59,12 @@ def _row_space(vectors):
     values, axes = np.linalg.eigh(vectors @ vectors.T)
     kept = values > 1e-10 * values[-1]
     return vectors.T @ (axes[:, kept] / np.sqrt(values[kept]))
+
+
+def _some_of(signals, codes):
+    """Every trial, or every n-th where all of them would fill the memory: spatial filters need not see all."""
+    every = -(-8 * signals.shape[0] * signals.shape[1] * signals.shape[2] // LARGEST_COPY)
+    return np.asarray(signals[::every], dtype=float), codes[::every]
 
 
 class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
@@ -135,7 +142,7 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y holds one class, {self.classes_.tolist()}: a classifier needs at least two.")
         self.shape_ = signals.shape[1:]
         kind = self._kind()
-        self.arrays_ = kind.learn(signals.astype(float), codes) if kind.supervised else {}
+        self.arrays_ = kind.learn(*_some_of(signals, codes)) if kind.supervised else {}
         people = [np.flatnonzero(subjects == person) for person in np.unique(subjects)]
         parts = [self._person(signals[mine]) for mine in people]
         for k, centres in enumerate(zip(*(centres for _, centres, _ in parts))):
@@ -170,7 +177,7 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         kind = self._kind()
 
         def compute():
-            blocks = kind.blocks(X.astype(float), self.arrays_)
+            blocks = kind.blocks(np.asarray(X, dtype=float), self.arrays_)
             centres = [kind.geometry.mean(block) for block in blocks]
             return blocks, centres, self._differences(blocks, centres)
 
@@ -221,7 +228,7 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         probabilities : ndarray of shape (n_trials, n_classes)
             Rows sum to one.
         """
-        blocks = self._kind().blocks(self._read(X).astype(float), self.arrays_)
+        blocks = self._kind().blocks(np.asarray(self._read(X), dtype=float), self.arrays_)
         if self._stream is None:
             vectors = self._differences(blocks, self._centre())
         else:

@@ -11,6 +11,7 @@ from safetensors.numpy import load, save
 from braindecode_censor.search.pair_data import Outcome
 from braindecode_censor.storage.files import write_atomically
 from braindecode_censor.storage.keys import versions
+from braindecode_censor.trials.stored import read_blocks
 
 __all__ = ["PairStore"]
 
@@ -32,7 +33,7 @@ class PairStore:
             if self.folder.exists() and not self.folder.is_dir():
                 raise ValueError(f"folder={str(folder)!r} is a file: name a folder.")
             digest = hashlib.sha256(repr((data.X.shape, data.X.dtype.str)).encode())
-            for array in (data.X, data.y, data.people):
+            for array in (*read_blocks(data.X), data.y, data.people):
                 digest.update(np.ascontiguousarray(array))
             self.data = [digest.hexdigest(), data.target, data.sfreq, data.device, data.random_state]
 

@@ -17,6 +17,7 @@ from skorch.callbacks import Callback
 from braindecode_censor.search.classical import TangentSpaceClassifier
 from braindecode_censor.search.pair_data import Outcome
 from braindecode_censor.training.classifier import CensoredEEGClassifier
+from braindecode_censor.trials.stored import take_part
 
 __all__ = [
     "OutOfTime",
@@ -125,7 +126,10 @@ def train_pair(candidate, position, steps, data, give_up=None):
             seen = data.seen_without(position)
             if give_up is not None and candidate.kind == "network":
                 estimator.set_params(callbacks=[("deadline", _Deadline(give_up))])
-            _fit(estimator, data.X[seen], data.y[seen], data.people[seen])
+            X = take_part(data.X, seen)
+            if candidate.kind == "own":  # which may not know how to read from a file
+                X = np.asarray(X)
+            _fit(estimator, X, data.y[seen], data.people[seen])
             outcome = test_on_pair(estimator, outcome, data)
     except (ValueError, RuntimeError, TypeError, np.linalg.LinAlgError) as error:
         outcome = replace(outcome, error=f"{type(error).__name__}: {error}".splitlines()[0])

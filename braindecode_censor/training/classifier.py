@@ -362,7 +362,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         signals, _ = read_signals(X)
         self._check_shape(signals)
         subjects = check_labels("subjects", subjects, len(signals), "pass one label per trial.")
-        return Trials(self._to_tensor(normalize_by_person(self.normalizer_, signals, subjects)))
+        return self._make_trials(normalize_by_person(self.normalizer_, signals, subjects))
 
     def transform(self, X):
         """Return :meth:`features`, under the name that scikit-learn's pipelines use.

@@ -3,7 +3,7 @@
 import numpy as np
 
 from braindecode_censor.trials.dataset import check_labels
-from braindecode_censor.trials.normalize import normalize_people
+from braindecode_censor.trials.people import change_people
 from braindecode_censor.trials.splits import split_subject, validation_subject
 from braindecode_censor.trials.subject_labels import find_labels
 
@@ -159,33 +159,28 @@ def check_training_part(codes, subjects, train, chosen, classes, censors):
         )
 
 
-def normalize_trials(normalizer, signals, subjects, train, valid):
+def normalize_trials(normalizer, signals, subjects, train):
     """Fit the normaliser on the people who are trained on, and normalise everybody's trials.
 
     Parameters
     ----------
     normalizer : SubjectNormalizer
         Fitted here, on the trials in `train` alone.
-    signals : ndarray of shape (n_trials, n_chans, n_times)
+    signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
         Signals.
     subjects : ndarray of shape (n_trials,)
         Whose trial each one is.
-    train, valid : ndarray of int
-        Trials to train on, and trials of those who validate.
+    train : ndarray of int
+        Trials to train on; the others' people validate.
 
     Returns
     -------
-    signals : ndarray of shape (n_trials, n_chans, n_times)
+    signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
         Every training person by the person's own statistics. Those who validate are people with trials too, and
         are normalised by their own, as a new person is whose trials ``adapt`` was given; they have no influence on
         the population's statistics.
     """
-    if not len(valid):
-        return normalizer.fit_transform(signals, subjects=subjects)
-    normal = np.empty_like(signals)
-    normal[train] = normalizer.fit_transform(signals[train], subjects=subjects[train])
-    normal[valid] = normalize_by_person(normalizer, signals[valid], subjects[valid])
-    return normal
+    return normalizer.fit_people(signals, subjects, train)
 
 
 def normalize_by_person(normalizer, signals, subjects):
@@ -206,5 +201,5 @@ def normalize_by_person(normalizer, signals, subjects):
         Normalised signals; by the population's statistics where there is no other ("population").
     """
     if normalizer.how == "population":
-        return normalizer.transform(signals)
-    return normalize_people(signals, subjects, normalizer.how, normalizer.estimator)
+        return normalizer.change(signals)
+    return change_people(signals, subjects, normalizer.how, normalizer.estimator)

@@ -25,9 +25,10 @@ from braindecode_censor.training.rules import DivergedError
 from braindecode_censor.training.schedule import count_epochs, count_steps, learning_rate
 from braindecode_censor.training.task_loss import FoldCrossEntropy, class_weight
 from braindecode_censor.trials.augment import make_transforms
-from braindecode_censor.trials.dataset import Trials, check_labels, home, read_signals
+from braindecode_censor.trials.dataset import StoredTrials, Trials, check_labels, home, read_signals
 from braindecode_censor.trials.normalize import SubjectNormalizer
 from braindecode_censor.trials.sampler import SubjectBatches
+from braindecode_censor.trials.stored import BLOCK, StoredSignals, read_blocks
 
 __all__ = []
 
@@ -70,11 +71,11 @@ class _ProtocolClassifier(_PartsClassifier):
         ):  # it was made with the weights of other trials
             self.criterion_ = to_device(self.initialize_criterion().criterion_, self.device)
         self.normalizer_ = SubjectNormalizer(self.normalize, self.prior)
-        signals = self._to_tensor(normalize_trials(self.normalizer_, signals, subjects, *self.split_))
+        signals = normalize_trials(self.normalizer_, signals, subjects, self.split_[0])
         augmentation = self._make_augmentation(continues)
         # its method, because skorch takes a module for a part of the network
         self.augment_batch_ = None if augmentation is None else augmentation.apply
-        return Trials(signals, torch.as_tensor(codes, device=signals.device), subjects), codes
+        return self._make_trials(signals, codes, subjects), codes
 
     def _split(self, codes, subjects, continues=False):
         """Decide who validates, what a batch holds, and what a class weighs."""
@@ -101,8 +102,20 @@ class _ProtocolClassifier(_PartsClassifier):
         sfreq = self.signal_args_.get("sfreq", getattr(self, "module__sfreq", None))
         return make_transforms(self.augment, sfreq, self._seed(continues))
 
+    def _make_trials(self, signals, codes=None, subjects=None):
+        """Put normalised signals where they are trained on; those in a file stay there, unless a GPU has room."""
+        if isinstance(signals, StoredSignals) and home(signals.nbytes, self.device).type == "cpu":
+            y = None if codes is None else torch.as_tensor(codes)
+            return StoredTrials(signals, y, subjects, pinned=torch.device(self.device).type == "cuda")
+        x = self._to_tensor(signals)
+        return Trials(x, None if codes is None else torch.as_tensor(codes, device=x.device), subjects)
+
     def _to_tensor(self, signals):
-        """Put normalised signals where they are trained on."""
+        if isinstance(signals, StoredSignals):  # block by block, so that the processor's memory holds no copy
+            x = torch.empty(signals.shape, device=home(signals.nbytes, self.device))
+            for part, block in zip(x.split(BLOCK), read_blocks(signals)):
+                part.copy_(torch.as_tensor(block))
+            return x
         signals = torch.as_tensor(signals, dtype=torch.float32)
         return signals.to(home(signals.nbytes, self.device))
 
@@ -172,7 +185,7 @@ class _ProtocolClassifier(_PartsClassifier):
             return X
         signals, _ = read_signals(X)
         self._check_shape(signals)
-        return Trials(self._to_tensor(self.normalizer_.transform(signals)))
+        return self._make_trials(self.normalizer_.change(signals))
 
     def _check_shape(self, signals):
         expected = tuple(self.signal_args_[name] for name in ("n_chans", "n_times"))
@@ -207,7 +220,7 @@ class _ProtocolClassifier(_PartsClassifier):
         n_epochs = count_epochs(self.n_steps_, self._steps_per_epoch())
         if lag_moments is None or n_epochs < _EPOCHS_THAT_PAY or self.augment_batch_ is not None:
             return
-        one = lag_moments(self.trials_.x[:1])
+        one = lag_moments(self.trials_[[0]][0])
         if one.nbytes * len(train) <= _LARGEST_TABLE:
             self.trials_.compute_moments(lag_moments, train)
 

@@ -335,6 +335,10 @@ class AverageWeights(Callback):
             net.module_.load_state_dict(self.state_)
 
 
+# Validation trials that are looked at at a time.
+_BLOCK = 512
+
+
 def _copy_state(module, into=None):
     state = module.state_dict()
     if into is None:
@@ -346,9 +350,10 @@ def _copy_state(module, into=None):
 
 def _digest(trials, positions, class_weight):
     """Tell losses that can be compared: by every 16th sample, the classes and the weights of the classes."""
-    places = torch.as_tensor(positions, device=trials.x.device)
+    places = torch.as_tensor(positions, device=trials.y.device)
     digest = hashlib.sha256(trials.y[places].cpu().numpy().tobytes())
-    digest.update(trials.x[places, :, ::16].cpu().contiguous().numpy().tobytes())
+    for part in places.split(_BLOCK) if len(places) else ():
+        digest.update(trials.take(part)[:, :, ::16].cpu().contiguous().numpy().tobytes())
     digest.update(repr(None if class_weight is None else class_weight.tolist()).encode())
     return digest.hexdigest()
 

@@ -14,10 +14,12 @@ from braindecode_censor._check import check_choice
 
 __all__ = [
     "Affine",
+    "PeopleMaps",
     "affine_map",
     "check_estimator",
     "describe_trials",
     "is_constant",
+    "mean_description",
     "shrink",
     "summarize",
 ]
@@ -81,6 +83,30 @@ def describe_trials(X, how, estimator="lwf"):
     describe = _covariances if how == "euclidean" else _moments
     parts = [describe(X[start : start + CHUNK], estimator) for start in range(0, len(X), CHUNK)]
     return np.concatenate(parts)
+
+
+def mean_description(blocks, how, estimator="lwf"):
+    """Average what trials say, of which a few are in memory at a time.
+
+    Parameters
+    ----------
+    blocks : iterable of ndarray of shape (n, n_chans, n_times)
+        Trials, a few at a time.
+    how, estimator : str
+        As in :func:`describe_trials`.
+
+    Returns
+    -------
+    mean : ndarray of shape (2, n_chans) or (n_chans, n_chans)
+        Mean of the parts.
+    n_trials : int
+        Trials in all blocks.
+    """
+    total, n_trials = 0.0, 0
+    for block in blocks:
+        total = total + describe_trials(block, how, estimator).sum(axis=0)
+        n_trials += len(block)
+    return total / n_trials, n_trials
 
 
 def _moments(X, estimator):
@@ -179,6 +205,51 @@ class Affine:
             part = X[start : start + CHUNK] - self.offset[:, None]
             out[start : start + CHUNK] = np.matmul(self.weight, part)
         return out
+
+
+class PeopleMaps:
+    """The maps of several people, applied to trials of any of them.
+
+    Parameters
+    ----------
+    statistics : ndarray of shape (n_people, d, n_chans)
+        One per person, as :func:`summarize` gives it.
+    how : {"population", "person", "euclidean"}
+        Normalisation.
+    people : ndarray of int of shape (n_trials,)
+        Place of each trial's person in `statistics`.
+    """
+
+    def __init__(self, statistics, how, people):
+        maps = [affine_map(statistic, how) for statistic in statistics]
+        self.people = people
+        self.offset = np.stack([one.offset for one in maps])
+        weight = np.stack([one.weight for one in maps])
+        self.is_diagonal = how != "euclidean"  # a hundredth of the work, and the same numbers
+        self.weight = np.diagonal(weight, axis1=1, axis2=2).copy() if self.is_diagonal else weight
+
+    def __call__(self, X, positions):
+        """Map trials, each by its own person's map.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_chans, n_times)
+            Signals.
+        positions : ndarray of int of shape (n,)
+            Which trials these are.
+
+        Returns
+        -------
+        X : ndarray of shape (n, n_chans, n_times)
+            New array of the same type, computed in double precision.
+        """
+        people = self.people[positions]
+        part = X - self.offset[people][..., None]
+        if self.is_diagonal:
+            part *= self.weight[people][..., None]
+        else:
+            part = np.matmul(self.weight[people], part)
+        return part.astype(X.dtype)
 
 
 def affine_map(statistic, how):

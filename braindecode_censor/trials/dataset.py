@@ -1,4 +1,4 @@
-"""Trials as one resident tensor: z-scored once, indexed by whole batches, never collated one by one."""
+"""Trials as a dataset that is indexed by whole batches, never collated one by one: in memory, or read from a file."""
 
 import mne
 import numpy as np
@@ -7,8 +7,9 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, S
 
 from braindecode_censor._check import check_complete
 from braindecode_censor.trials.affine import CHUNK
+from braindecode_censor.trials.stored import StoredSignals, check_finite, is_stored, targets_of
 
-__all__ = ["TrialLoader", "Trials", "check_labels", "home", "read_signals"]
+__all__ = ["StoredTrials", "TrialLoader", "Trials", "check_labels", "home", "read_signals"]
 
 
 class Trials(Dataset):
@@ -26,7 +27,8 @@ class Trials(Dataset):
 
     def __init__(self, x, y=None, subjects=None):
         self.x = x
-        self.y = torch.zeros(len(x), dtype=torch.int64, device=x.device) if y is None else y
+        device = getattr(x, "device", None)
+        self.y = torch.zeros(len(x), dtype=torch.int64, device=device) if y is None else y
         self.subjects = subjects
         self.moments = None
         self._last = None
@@ -35,12 +37,27 @@ class Trials(Dataset):
         return len(self.x)
 
     def __getitem__(self, position):
-        position = torch.as_tensor(position, device=self.x.device)
+        position = torch.as_tensor(position, device=self.y.device)
         if position.ndim != 1:
-            return self.x[position], self.y[position]
-        x = self.x.index_select(0, position)  # copies whole trials, twice as fast as x[position]
+            return self.take(position[None] % len(self))[0], self.y[position]
+        x = self.take(position)
         self._last = x, x._version, position
         return x, self.y[position]
+
+    def take(self, positions):
+        """Return the signals of some trials.
+
+        Parameters
+        ----------
+        positions : Tensor of int
+            Which.
+
+        Returns
+        -------
+        x : Tensor of shape (n, n_chans, n_times)
+            A copy.
+        """
+        return self.x.index_select(0, positions)  # copies whole trials, twice as fast as x[positions]
 
     def compute_moments(self, lag_moments, positions):
         """Compute what a network needs of every trial's own, once.
@@ -52,8 +69,8 @@ class Trials(Dataset):
         positions : ndarray of int
             The trials that will be trained on.
         """
-        for part in torch.as_tensor(positions, device=self.x.device).split(CHUNK):
-            found = lag_moments(self.x[part])
+        for part in torch.as_tensor(positions, device=self.y.device).split(CHUNK):
+            found = lag_moments(self.take(part))
             if self.moments is None:  # memory of trials that are never written to is never taken
                 self.moments = found.new_empty(len(self), *found.shape[1:])
             self.moments[part] = found
@@ -75,6 +92,42 @@ class Trials(Dataset):
             return None
         last, version, position = self._last
         return self.moments.index_select(0, position) if x is last and x._version == version else None
+
+
+class StoredTrials(Trials):
+    """The same for signals that are read, and normalised, batch by batch.
+
+    Parameters
+    ----------
+    x : StoredSignals of shape (n_trials, n_chans, n_times)
+        Signals as the network sees them.
+    y : Tensor of shape (n_trials,) or None
+        As in :class:`Trials`.
+    subjects : array-like of shape (n_trials,) or None
+        As in :class:`Trials`.
+    pinned : bool
+        Whether batches lie in memory from which a GPU fetches them without the processor.
+    """
+
+    def __init__(self, x, y=None, subjects=None, pinned=False):
+        super().__init__(x, y, subjects)
+        self.pinned = pinned
+
+    def take(self, positions):
+        """Read some trials.
+
+        Parameters
+        ----------
+        positions : Tensor of int
+            Which.
+
+        Returns
+        -------
+        x : Tensor of shape (n, n_chans, n_times)
+            In single precision.
+        """
+        x = torch.as_tensor(self.x[positions.numpy()], dtype=torch.float32)
+        return x.pin_memory() if self.pinned else x
 
 
 class TrialLoader(DataLoader):
@@ -134,17 +187,23 @@ def read_signals(X):
 
     Parameters
     ----------
-    X : array-like, Tensor, mne.Epochs or Dataset
-        Trials. A dataset is read once, from its first to its last item.
+    X : array-like, Tensor, mne.Epochs, Dataset, np.memmap, or array of zarr or HDF5
+        Trials. A dataset that fits into memory is read once, from its first to its last item.
 
     Returns
     -------
-    signals : ndarray of shape (n_trials, n_chans, n_times)
-        Floating-point signals, all finite.
+    signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
+        Floating-point signals, all finite. What lies in a file, or is a large dataset, stays there (see
+        :func:`~braindecode_censor.trials.stored.is_stored`) and is checked when it is read.
     targets : ndarray of shape (n_trials,) or None
         Second items of a dataset; None for other inputs.
     """
     targets = None
+    if isinstance(X, StoredSignals):
+        return X, None
+    if is_stored(X):
+        _check_shape((len(X), *X[0][0].shape) if isinstance(X, Dataset) else X.shape)
+        return StoredSignals(X), targets_of(X) if isinstance(X, Dataset) else None
     if isinstance(X, mne.BaseEpochs):
         signals = X.get_data(units="uV")
     elif isinstance(X, Dataset):
@@ -153,17 +212,21 @@ def read_signals(X):
         targets = np.asarray([y for _, y in items])
     else:
         signals = np.asarray(X.detach().cpu() if isinstance(X, torch.Tensor) else X)
-    if signals.ndim != 3 or 0 in signals.shape:
-        raise ValueError(
-            f"X has shape {signals.shape}: expected (n_trials, n_chans, n_times), none of them zero. "
-            "For one channel use X[:, None, :]."
-        )
+    _check_shape(signals.shape)
     if (
         not np.issubdtype(signals.dtype, np.floating) or signals.dtype.itemsize < 4
     ):  # half precision is too coarse
         signals = signals.astype(np.float32)
-    _check_finite(signals)
+    check_finite(signals)
     return signals, targets
+
+
+def _check_shape(shape):
+    if len(shape) != 3 or 0 in shape:
+        raise ValueError(
+            f"X has shape {shape}: expected (n_trials, n_chans, n_times), none of them zero. "
+            "For one channel use X[:, None, :]."
+        )
 
 
 def check_labels(name, labels, n_trials, remedy):
@@ -191,14 +254,3 @@ def check_labels(name, labels, n_trials, remedy):
     if labels.shape != (n_trials,):
         raise ValueError(f"{name} has shape {labels.shape} and X has {n_trials} trials: pass one per trial.")
     return check_complete(name, labels)
-
-
-def _check_finite(signals):
-    if np.isfinite(signals.sum(dtype=np.float64)):  # one pass; the sum of huge numbers alone may overflow
-        return
-    finite = np.isfinite(signals).all(axis=(1, 2))
-    if not finite.all():
-        raise ValueError(
-            f"X has NaN or infinite values in {(~finite).sum()} of {len(finite)} trials, first in trial "
-            f"{np.flatnonzero(~finite)[0]}: drop or interpolate them."
-        )

@@ -12,23 +12,26 @@ from braindecode_censor._check import check_choice, check_positive
 from braindecode_censor.trials.affine import (
     affine_map,
     check_estimator,
-    describe_trials,
+    mean_description,
     shrink,
     summarize,
 )
-from braindecode_censor.trials.dataset import check_labels, read_signals
+from braindecode_censor.trials.dataset import read_signals
+from braindecode_censor.trials.people import (
+    NORMALIZATIONS,
+    PERSONAL,
+    TRIALWISE,
+    change_alike,
+    change_alone,
+    change_by_person,
+    normalize_people,
+    people_statistics,
+    subject_labels,
+)
+from braindecode_censor.trials.stored import read_blocks
 from braindecode_censor.trials.stream import SubjectStream
-from braindecode_censor.trials.subject_labels import find_labels
-from braindecode_censor.trials.trialwise import scale_trials, zscore
 
 __all__ = ["NORMALIZATIONS", "SubjectNormalizer", "normalize_people", "people_statistics"]
-
-#: Names of normalisations.
-NORMALIZATIONS = ("trial-channel", "trial", "population", "person", "euclidean", "none")
-# Normalisations that need nothing but the trial itself.
-_TRIALWISE = {"trial-channel": zscore, "trial": scale_trials, "none": np.copy}
-# Normalisations that are made for the person's own statistics.
-_PERSONAL = ("person", "euclidean")
 
 _TARGET_DATA = {"X_target_unlabeled": True, "X_target_labeled": True, "y_target_labeled": True}
 
@@ -154,24 +157,53 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         """
         signals, _ = read_signals(X)
         self._fit(X, signals, subjects, (X_target_unlabeled, X_target_labeled))
-        if self.how in _TRIALWISE:
-            return _TRIALWISE[self.how](signals)
+        if self.how in TRIALWISE:
+            return np.asarray(change_alone(signals, self.how))
         if self.how == "population":
-            return affine_map(self.population_, self.how)(signals)
-        labels = _subject_labels(X, subjects, len(signals))
-        return _apply_by_person(signals, labels, dict(zip(self.subjects_.tolist(), self.people_)), self.how)
+            return np.asarray(change_alike(signals, affine_map(self.population_, self.how)))
+        labels = subject_labels(X, subjects, len(signals))
+        return np.asarray(change_by_person(signals, labels, self.subjects_, self.people_, self.how))
+
+    def fit_people(self, signals, subjects, train):
+        """Fit on some people's trials, and normalise everybody's, with one look at the signals.
+
+        Parameters
+        ----------
+        signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
+            Checked signals of everybody.
+        subjects : ndarray of shape (n_trials,)
+            Whose trial each one is.
+        train : ndarray of int
+            Trials to fit on: all of some people.
+
+        Returns
+        -------
+        signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
+            Everybody's normalised by the person's own statistics, or by those of the people fitted on. Signals that
+            are stored are normalised whenever they are read.
+        """
+        self._check_parameters()
+        if self.how in TRIALWISE:
+            self._set_people(signals.shape[1], np.empty(0), None)
+            return change_alone(signals, self.how)
+        people, statistics = people_statistics(signals, subjects, self.how, self.estimator)
+        fitted = np.isin(people, subjects[train])
+        self._set_people(signals.shape[1], people[fitted], statistics[fitted])
+        if self.how == "population":
+            return change_alike(signals, affine_map(self.population_, self.how))
+        return change_by_person(signals, subjects, people, statistics, self.how)
 
     def _fit(self, X, signals, subjects, target_data):
         self._check_parameters()
-        if self.how in _TRIALWISE:
+        if self.how in TRIALWISE:
             self._set_people(signals.shape[1], np.empty(0), None)
         else:
-            labels = _subject_labels(X, subjects, len(signals))
+            labels = subject_labels(X, subjects, len(signals))
             people, statistics = people_statistics(signals, labels, self.how, self.estimator)
             self._set_people(signals.shape[1], people, statistics)
         blocks = [self._read(block) for block in target_data if block is not None]
-        if blocks:
-            self._add_to_target(np.concatenate(blocks))
+        for block in blocks:
+            self._add_to_target(block)
         return self
 
     def _check_parameters(self):
@@ -188,12 +220,12 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         self._warned = False
 
     def _add_to_target(self, signals):
-        if self.how not in _PERSONAL:
+        if self.how not in PERSONAL:
             return
-        parts = describe_trials(signals, self.how, self.estimator)
+        mean, n_trials = mean_description(read_blocks(signals), self.how, self.estimator)
         earlier = 0 if self.target_ is None else self.n_target_ * self.target_
-        self.n_target_ += len(signals)
-        self.target_ = (earlier + parts.sum(axis=0)) / self.n_target_
+        self.n_target_ += n_trials
+        self.target_ = (earlier + n_trials * mean) / self.n_target_
 
     def _read(self, X):
         signals, _ = read_signals(X)
@@ -244,24 +276,39 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         X : ndarray of shape (n_trials, n_chans, n_times)
             Normalised signals, single precision unless `X` is of double precision.
         """
+        return np.asarray(self.change(X))
+
+    def change(self, X):
+        """Normalise as :meth:`transform` does; trials in a file stay there, and are normalised when they are read.
+
+        Parameters
+        ----------
+        X : object
+            As in :meth:`transform`.
+
+        Returns
+        -------
+        X : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
+            Normalised signals.
+        """
         check_is_fitted(self, "n_chans_")
         signals = self._read(X)
-        if self.how in _TRIALWISE:
-            return _TRIALWISE[self.how](signals)
-        if self.how in _PERSONAL and self.target_ is None and not self._warned:
+        if self.how in TRIALWISE:
+            return change_alone(signals, self.how)
+        if self.how in PERSONAL and self.target_ is None and not self._warned:
             self._warned = True
             warnings.warn(
                 f"SubjectNormalizer(how={self.how!r}) has no trials of the new person and uses the population's "
                 "statistics; adapt(X) with unlabelled trials of the person returns one that knows the person.",
                 UserWarning,
-                stacklevel=3,  # scikit-learn wraps this method once
+                stacklevel=4,  # scikit-learn wraps the method that called this one
             )
-        return self.affine(signals)
+        return change_alike(signals, self.affine)
 
     @property
     def affine(self):
         """The map of channels that :meth:`transform` applies; None where `how` is trial by trial."""
-        if self.how in _TRIALWISE:
+        if self.how in TRIALWISE:
             return None
         if self.target_ is None:
             return affine_map(self.population_, self.how)
@@ -341,73 +388,3 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         )
         normalizer.target_, normalizer.n_target_ = arrays.get("target"), n_target
         return normalizer
-
-
-def people_statistics(X, subjects, how, estimator="lwf"):
-    """Compute every person's statistic.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_trials, n_chans, n_times)
-        Signals.
-    subjects : ndarray of shape (n_trials,)
-        Whose trial each one is.
-    how : {"population", "person", "euclidean"}
-        Normalisation.
-    estimator : str
-        Covariance estimator of pyRiemann, for "euclidean".
-
-    Returns
-    -------
-    people : ndarray of shape (n_people,)
-        Labels, sorted.
-    statistics : ndarray of shape (n_people, d, n_chans)
-        Mean and variance of every channel (d = 2) or the mean covariance (d = n_chans).
-    """
-    check_choice("how", how, ("population", *_PERSONAL))
-    people = np.unique(subjects)
-    means = [describe_trials(X[subjects == person], how, estimator).mean(axis=0) for person in people]
-    return people, summarize(np.stack(means), how)
-
-
-def normalize_people(X, subjects, how, estimator="lwf"):
-    """Normalise every trial by itself or by its own person's statistic.
-
-    Parameters
-    ----------
-    X : array-like, Tensor, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-        Trials of several people.
-    subjects : array-like of shape (n_trials,) or None
-        Whose trial each one is; None takes the labels that the data carry.
-    how : {"trial-channel", "trial", "person", "euclidean", "none"}
-        Normalisation. "population" is not among them: its result depends on who is trained on, see
-        :class:`SubjectNormalizer`.
-    estimator : str
-        Covariance estimator of pyRiemann, for "euclidean".
-
-    Returns
-    -------
-    X : ndarray of shape (n_trials, n_chans, n_times)
-        Normalised signals. A person's do not depend on who else is there, so one array serves all folds.
-    """
-    check_choice("how", how, sorted(set(NORMALIZATIONS) - {"population"}))
-    signals, _ = read_signals(X)
-    if how in _TRIALWISE:
-        return _TRIALWISE[how](signals)
-    labels = _subject_labels(X, subjects, len(signals))
-    people, statistics = people_statistics(signals, labels, how, check_estimator(estimator))
-    return _apply_by_person(signals, labels, dict(zip(people.tolist(), statistics)), how)
-
-
-def _apply_by_person(signals, subjects, statistics, how):
-    out = np.empty_like(signals)
-    for person, statistic in statistics.items():
-        here = subjects == person
-        out[here] = affine_map(statistic, how)(signals[here])
-    return out
-
-
-def _subject_labels(X, subjects, n_trials):
-    labels = find_labels(X) if subjects is None else subjects
-    remedy = "pass one label per trial, or zeros if all trials are one person's."
-    return check_labels("subjects", labels, n_trials, remedy)

@@ -7,6 +7,7 @@ Labels travel with their trials, whatever the sampler, the collation or the numb
 
 import mne
 import numpy as np
+import pandas as pd
 import torch
 from skorch.helper import SliceDataset
 from torch.utils.data import ConcatDataset, Dataset, Subset
@@ -53,7 +54,7 @@ def find_labels(data, key="subject"):
 
 
 def _column(table, key):
-    return table[key].to_numpy() if table is not None and key in table else None
+    return table[key].to_numpy() if isinstance(table, pd.DataFrame) and key in table else None
 
 
 def _positions(wrapper):
