@@ -31,14 +31,14 @@ class Setting:
     weight : float
         Weight of the penalty.
     control : str
-        "" for censoring, "batches" for the same batches without a penalty, "shuffle" for plain batches, "reveal" for a
+        "censored" for none, "batches" for the same batches without a penalty, "shuffle" for plain batches, "reveal" for a
         negative weight, "labels" for people whose labels were shuffled.
     """
 
     method: str
     mode: str
     weight: float = 0.0
-    control: str = ""
+    control: str = "censored"
 
 
 def make_settings(base, levels, control_modes, methods=METHODS):
