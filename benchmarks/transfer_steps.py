@@ -60,7 +60,7 @@ def units(recordings, names):
             spec = STEPS[name]
             if recording in spec.get("on", (recording,)):
                 normalize = "trial-channel" if "protocol" in spec else spec["normalize"]
-                augment = "protocol" not in spec and spec.get("augment", "standard")
+                augment = None if "protocol" in spec else spec.get("augment", "standard")
                 key = recording, normalize, augment, spec.get("F1")
                 alike.setdefault(key, []).append(name)
     found = [(key[0], together) for key, together in alike.items()]
