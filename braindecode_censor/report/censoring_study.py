@@ -31,8 +31,8 @@ class Setting:
     weight : float
         Weight of the penalty.
     control : str
-        "censored" for none, "batches" for the same batches without a penalty, "shuffle" for plain batches, "reveal" for a
-        negative weight, "labels" for people whose labels were shuffled.
+        "censored" for none, "batches" for the same batches without a penalty, "shuffle" for plain batches, "reveal" for
+        a negative weight, "labels" for people whose labels were shuffled.
     """
 
     method: str

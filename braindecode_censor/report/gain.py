@@ -1,0 +1,236 @@
+"""Is a gain more than chance? For several people, seeds and settings, as a user would have got it.
+
+Gains are arrays of shape (n_people, n_seeds), or with settings in front. NaN is a person who was not tested, or does
+not belong to those who are asked about.
+"""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+from scipy.stats import bootstrap, t
+from statsmodels.regression.mixed_linear_model import MixedLM
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestPower
+
+__all__ = ["choose_nested", "correct", "interval", "mixed_model", "smallest_detectable", "weak_people"]
+
+
+def interval(gains, level=0.95, n_draws=2000, seed=0):
+    """Return mean and interval of a gain by a bootstrap over people and seeds.
+
+    Parameters
+    ----------
+    gains : ndarray of shape (n_people, n_seeds)
+        Gains.
+    level : float
+        Coverage.
+    n_draws : int
+        Bootstrap samples.
+    seed : int
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    gain, low, high : float
+        Mean, and percentile interval.
+
+    Notes
+    -----
+    The same seeds were used for everybody, so people and seeds are drawn independently of each other, and a sample
+    holds every drawn person with every drawn seed. Both kinds of chance are in the interval, and what is left of a
+    training when both are known counts more than once, so that it is rather too wide. Percentiles of few people are
+    too narrow by the square root of n / (n - 1) and by the tails of Student's t; the interval is stretched by both.
+    """
+    gains = np.asarray(gains, dtype=float)
+    gains = gains[np.isfinite(gains).any(axis=1)]
+    n_people, n_seeds = gains.shape
+    mean = float(np.nanmean(gains))
+    if n_people < 2:
+        return mean, -1.0, 1.0
+
+    def statistic(people, seeds, axis=-1):
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", RuntimeWarning
+            )  # nobody of those drawn was tested with the seeds drawn
+            return np.nanmean(gains[people[..., :, None], seeds[..., None, :]], axis=(-2, -1))
+
+    samples = (np.arange(n_people), np.arange(n_seeds))
+    if n_seeds == 1:  # nothing to draw from
+        samples, plain = samples[:1], statistic
+        statistic = lambda people, axis=-1: plain(people, np.zeros_like(people[..., :1]))  # noqa: E731
+    drawn = bootstrap(
+        samples,
+        statistic,
+        n_resamples=n_draws,
+        vectorized=True,
+        method="percentile",
+        confidence_level=level,
+        rng=np.random.default_rng(seed),
+    ).bootstrap_distribution
+    low, high = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    normal, student = t.ppf((1 + level) / 2, [np.inf, n_people - 1])
+    stretch = student / normal * np.sqrt(n_people / (n_people - 1))
+    return mean, float(mean - stretch * (mean - low)), float(mean + stretch * (high - mean))
+
+
+def mixed_model(gains):
+    """Fit a linear mixed model with a random intercept for every person.
+
+    Parameters
+    ----------
+    gains : ndarray of shape (n_people, n_seeds)
+        Gains.
+
+    Returns
+    -------
+    result : dict of str to float
+        ``gain`` and ``error``, the fixed effect and its standard error, and the two-sided ``p`` by Student's t with as
+        many degrees of freedom as there are people, less one: normal quantiles are too small for a dozen of them.
+        With equally many seeds for everybody and people who differ this is the paired t-test of their means.
+    """
+    person, seed = np.nonzero(np.isfinite(gains))
+    values = np.asarray(gains, dtype=float)[person, seed]
+    n_people, spread = len(np.unique(person)), values.std()
+    if n_people < 2 or spread < 1e-12:
+        sure = n_people > 1 and values.any()  # the same gain for everybody, every time
+        return {"gain": float(values.mean()), "error": np.nan if n_people < 2 else 0.0, "p": float(not sure)}
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # says that people who do not differ are at the edge of what is allowed
+        # In units of the spread, for tolerances are made for numbers around one; Powell's method, because those with
+        # gradients run away here.
+        model = MixedLM(values / spread, np.ones((len(values), 1)), groups=person)
+        fit = model.fit(reml=True, method="powell")
+    gain, error = float(fit.fe_params[0] * spread), float(fit.bse_fe[0] * spread)
+    return {"gain": gain, "error": error, "p": float(2 * t.sf(abs(gain / error), n_people - 1))}
+
+
+def choose_nested(gains, none=False):
+    """Return the gain that every person would have got from the setting that all others like best.
+
+    Parameters
+    ----------
+    gains : ndarray of shape (n_settings, n_people, n_seeds)
+        Gains of every setting.
+    none : bool
+        Whether "none of them", with a gain of zero, can be chosen, too.
+
+    Returns
+    -------
+    nested : ndarray of shape (n_people, n_seeds)
+        Gains of the settings chosen.
+    chosen : ndarray of int of shape (n_people,)
+        Which one; -1 is none of them.
+    """
+    gains = np.asarray(gains, dtype=float)
+    nested, chosen = np.full(gains.shape[1:], np.nan), np.full(gains.shape[1], -1)
+    for person in range(gains.shape[1]):
+        others = np.nanmean(np.delete(gains, person, axis=1), axis=(1, 2))
+        best = int(np.nanargmax(others))
+        if none and others[best] <= 0:
+            nested[person] = np.where(np.isfinite(gains[best, person]), 0.0, np.nan)
+        else:
+            nested[person], chosen[person] = gains[best, person], best
+    return nested, chosen
+
+
+def weak_people(baseline, share=0.5):
+    """Tell who is weak, seed by seed, from all other seeds.
+
+    Who is weak by the very scores that a gain is measured from is weak by bad luck, too, and the next training has
+    better luck: such people gain without any merit of the method. With other seeds this luck is another one.
+
+    Parameters
+    ----------
+    baseline : ndarray of shape (n_people, n_seeds)
+        Scores of the uncensored decoder.
+    share : float
+        Share of people called weak.
+
+    Returns
+    -------
+    weak : ndarray of bool of shape (n_people, n_seeds)
+        Whether to count a person with this seed; nowhere True with a single seed, which leaves no other.
+    """
+    baseline = np.asarray(baseline, dtype=float)
+    weak = np.zeros(baseline.shape, dtype=bool)
+    count = max(1, round(share * len(baseline)))
+    if baseline.shape[1] > 1:
+        for seed in range(baseline.shape[1]):
+            others = np.nanmean(np.delete(baseline, seed, axis=1), axis=1)
+            weak[np.argsort(others, kind="stable")[:count], seed] = True
+    return weak
+
+
+def correct(p):
+    """Correct p-values for their number, by Holm's method.
+
+    Parameters
+    ----------
+    p : array-like of shape (n_tests,)
+        Of all tests that belong to one question.
+
+    Returns
+    -------
+    p : ndarray of shape (n_tests,)
+        Corrected; NaN stays NaN and does not count.
+    """
+    p = np.array(p, dtype=float)
+    known = np.isfinite(p)
+    if known.any():
+        p[known] = multipletests(p[known], method="holm")[1]
+    return p
+
+
+def smallest_detectable(gains, n_tests=1, power=0.8, alpha=0.05):
+    """Return the gain that a study would have found with high probability, had it been there.
+
+    Parameters
+    ----------
+    gains : ndarray of shape (n_people, n_seeds)
+        Gains, of which only the spread between people's means is used.
+    n_tests : int
+        Tests of the question: the largest gain among them has to pass Holm's first step.
+    power : float
+        Probability of finding it.
+    alpha : float
+        Probability of finding any if there is none.
+
+    Returns
+    -------
+    gain : float
+        Of a two-sided paired t-test.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        means = np.nanmean(gains, axis=1)
+    means = means[np.isfinite(means)]
+    if len(means) < 3:
+        return np.nan
+    effect = TTestPower().solve_power(nobs=len(means), alpha=alpha / n_tests, power=power)
+    return float(np.ravel(effect)[0] * means.std(ddof=1))
+
+
+def describe(gains, n_tests=1):
+    """Sum up the gains of one setting.
+
+    Parameters
+    ----------
+    gains : ndarray of shape (n_people, n_seeds)
+        Gains.
+    n_tests : int
+        Tests of the question, for the smallest detectable gain.
+
+    Returns
+    -------
+    row : pandas.Series
+        ``people``, ``gain``, ``low``, ``high``, ``p`` and ``detectable``.
+    """
+    if not np.isfinite(gains).any():
+        return pd.Series({"people": 0}, dtype=float)
+    gain, low, high = interval(gains)
+    row = {"people": int(np.isfinite(gains).any(axis=1).sum()), "gain": gain, "low": low, "high": high}
+    return pd.Series({**row, "p": mixed_model(gains)["p"], "detectable": smallest_detectable(gains, n_tests)})

@@ -1,0 +1,134 @@
+"""Statistics of gains against known answers: nothing where nothing is, and what was planted where it was planted."""
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp
+from statsmodels.stats.power import TTestPower
+
+from braindecode_censor.report.gain import (
+    choose_nested,
+    correct,
+    describe,
+    interval,
+    mixed_model,
+    smallest_detectable,
+    weak_people,
+)
+
+
+def draw(rng, gain=0.0, people=12, seeds=6, between=0.02, shared=0.01, noise=0.03):
+    """Gains of people who differ, with seeds that act on everybody alike, and what is left."""
+    parts = between * rng.normal(size=(people, 1)), shared * rng.normal(size=(1, seeds))
+    return gain + parts[0] + parts[1] + noise * rng.normal(size=(people, seeds))
+
+
+def test_the_interval_covers_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    for sizes in ({}, {"shared": 0.0, "people": 8, "noise": 0.005}, {"shared": 0.0, "seeds": 1}):
+        found = [interval(draw(rng, 0.01, **sizes), n_draws=300)[1:] for _ in range(200)]
+        inside = np.mean([low <= 0.01 <= high for low, high in found])
+        assert 0.92 <= inside <= 0.99, sizes
+
+
+def test_the_interval_is_about_people_not_about_trainings():
+    rng = np.random.default_rng(1)
+    few = [np.ptp(interval(draw(rng, people=8, seeds=20, shared=0.0))[1:]) for _ in range(5)]
+    many = [np.ptp(interval(draw(rng, people=40, seeds=4, shared=0.0))[1:]) for _ in range(5)]
+    assert np.mean(few) > 1.3 * np.mean(many)
+
+
+def test_the_mixed_model_is_the_paired_test_where_everybody_has_all_seeds():
+    gains = draw(np.random.default_rng(2), 0.02, between=0.05)
+    found, expected = mixed_model(gains), ttest_1samp(gains.mean(axis=1), 0)
+    assert found["gain"] == pytest.approx(gains.mean(), abs=1e-6)
+    assert found["p"] == pytest.approx(expected.pvalue, rel=1e-2)
+    assert mixed_model(-gains)["p"] == pytest.approx(found["p"]) and mixed_model(-gains)["gain"] < 0
+
+
+def test_the_mixed_model_finds_nothing_where_nothing_is():
+    rng = np.random.default_rng(3)
+    p = [mixed_model(draw(rng, shared=0.0, seeds=3))["p"] for _ in range(30)]
+    assert np.mean(np.array(p) < 0.05) <= 0.1 and 0.3 < np.mean(np.array(p) < 0.5) < 0.7
+
+
+def test_the_mixed_model_counts_a_person_by_what_is_known_of_it():
+    gains = np.full((6, 40), np.nan)
+    gains[0] = 1 + 0.01 * np.random.default_rng(4).normal(size=40)
+    gains[1:, 0] = [0.0, 0.1, -0.1, 0.05, -0.05]
+    # the mean of all numbers is near one, of people near a sixth
+    assert np.nanmean(gains) > 0.8 and mixed_model(gains)["gain"] == pytest.approx(1 / 6, abs=0.02)
+
+
+def test_gains_that_are_all_alike():
+    assert mixed_model(np.zeros((4, 3)))["p"] == 1.0
+    assert mixed_model(np.full((4, 3), 0.1))["p"] == 0.0
+    assert mixed_model(np.full((1, 3), 0.1))["p"] == 1.0
+
+
+def test_the_best_of_many_weights_gains_by_luck_and_the_nested_choice_does_not():
+    rng = np.random.default_rng(5)
+    best, nested = [], []
+    for _ in range(200):
+        gains = draw(rng, people=10, seeds=4)[None] + 0.05 * rng.normal(size=(8, 10, 4))
+        gains -= gains.mean(axis=0).mean()
+        best.append(gains.mean(axis=(1, 2)).max())
+        nested.append(np.nanmean(choose_nested(gains)[0]))
+    assert np.mean(best) > 0.008
+    assert abs(np.mean(nested)) < 3 * np.std(nested) / np.sqrt(200) + 1e-9
+
+
+def test_the_nested_choice_finds_the_weight_that_helps():
+    rng = np.random.default_rng(6)
+    gains = 0.01 * rng.normal(size=(4, 10, 3))
+    gains[2] += 0.05
+    nested, chosen = choose_nested(gains)
+    assert (chosen == 2).all() and nested.mean() == pytest.approx(gains[2].mean())
+    nested, chosen = choose_nested(gains - 0.2, none=True)
+    assert (chosen == -1).all() and not nested.any()
+
+
+def test_a_person_has_no_say_in_the_own_choice():
+    gains = np.zeros((2, 3, 1))
+    gains[0, 0], gains[1, 1:] = 1.0, 0.1
+    nested, chosen = choose_nested(gains)
+    assert chosen[0] == 1 and nested[0, 0] == 0.0
+
+
+def test_weak_people_by_the_same_seeds_gain_by_luck_and_by_other_seeds_they_do_not():
+    rng = np.random.default_rng(7)
+    naive, fair = [], []
+    for _ in range(200):
+        person = 0.6 + 0.02 * rng.normal(size=(12, 1))
+        baseline, scores = (person + 0.05 * rng.normal(size=(12, 4)) for _ in range(2))
+        gains = scores - baseline
+        lowest = np.argsort(baseline.mean(axis=1))[:6]
+        naive.append(gains[lowest].mean())
+        fair.append(gains[weak_people(baseline)].mean())
+    assert np.mean(naive) > 0.008
+    assert abs(np.mean(fair)) < 3 * np.std(fair) / np.sqrt(200)
+
+
+def test_a_gain_of_the_weak_is_found():
+    rng = np.random.default_rng(8)
+    person = np.linspace(0.4, 0.8, 12)[:, None]
+    baseline = person + 0.02 * rng.normal(size=(12, 4))
+    gains = np.where(person < 0.6, 0.05, 0.0) + 0.01 * rng.normal(size=(12, 4))
+    row = describe(np.where(weak_people(baseline), gains, np.nan))
+    assert row["people"] <= 7 and row["gain"] == pytest.approx(0.05, abs=0.01) and row["p"] < 0.01
+    assert not weak_people(baseline[:, :1]).any()
+
+
+def test_holm_by_hand():
+    np.testing.assert_allclose(correct([0.01, 0.04, np.nan, 0.02]), [0.03, 0.04, np.nan, 0.04])
+
+
+def test_the_smallest_detectable_gain_is_detected_four_times_in_five():
+    rng = np.random.default_rng(9)
+    sizes = {"people": 12, "seeds": 4, "shared": 0.0}
+    spread = np.sqrt(0.02**2 + 0.03**2 / 4)
+    expected = spread * TTestPower().solve_power(nobs=12, alpha=0.05 / 15, power=0.8)
+    found = [smallest_detectable(draw(rng, **sizes), 15) for _ in range(50)]
+    assert np.mean(found) == pytest.approx(expected, rel=0.1)
+    p = [ttest_1samp(draw(rng, expected, **sizes).mean(axis=1), 0).pvalue for _ in range(400)]
+    assert np.mean(np.array(p) < 0.05 / 15) == pytest.approx(0.8, abs=0.07)
+    assert smallest_detectable(draw(rng), 1) < smallest_detectable(draw(np.random.default_rng(9)), 15) * 1.5
