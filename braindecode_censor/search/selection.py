@@ -10,6 +10,7 @@ __all__ = [
     "ORACLE",
     "RULES",
     "SELECTED",
+    "SUMMARIES",
     "best_of_each_method",
     "choose",
     "choose_nested",
@@ -57,7 +58,8 @@ def lower_quartile(values):
     return float(np.percentile(np.asarray(values, dtype=float), 25))
 
 
-_SUMMARIES = {"quartile": lower_quartile, "mean": lambda values: float(np.mean(values))}
+#: How a rule sums up the folds -> function of their scores.
+SUMMARIES = {"quartile": lower_quartile, "mean": lambda values: float(np.mean(values))}
 
 
 def choose(scores, rule="paper"):
@@ -83,7 +85,7 @@ def choose(scores, rule="paper"):
     if scores.empty:
         raise ValueError(f"rule={rule!r} has nothing to choose from: no censored setting has scores.")
     folds = scores.groupby(["setting", "subject"], sort=False)[column].mean()
-    return folds.groupby("setting", sort=False).agg(_SUMMARIES[summary]).idxmax()
+    return folds.groupby("setting", sort=False).agg(SUMMARIES[summary]).idxmax()
 
 
 def choose_nested(inner, tested=None):

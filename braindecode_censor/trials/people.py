@@ -1,5 +1,7 @@
 """Everybody's statistics, and everybody's signals normalised: in memory at once, or when they are read from a file."""
 
+from collections import ChainMap
+
 import numpy as np
 
 from braindecode_censor._check import check_choice
@@ -29,12 +31,12 @@ __all__ = [
     "trials_by_person",
 ]
 
-#: Names of normalisations.
-NORMALIZATIONS = ("trial-channel", "trial", "population", "person", "euclidean", "none")
-#: Normalisations that need nothing but the trial itself.
+#: Normalisations that need nothing but the trial itself: name -> function of signals.
 TRIALWISE = {"trial-channel": zscore, "trial": scale_trials, "none": np.copy}
 #: Normalisations that are made for the person's own statistics.
 PERSONAL = ("person", "euclidean")
+#: Names of all normalisations. It is a view, so that an entry that somebody adds to ``TRIALWISE`` is known everywhere.
+NORMALIZATIONS = ChainMap(TRIALWISE, dict.fromkeys(("population", *PERSONAL)))
 
 
 def people_statistics(X, subjects, how, estimator="lwf"):
