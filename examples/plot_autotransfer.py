@@ -13,12 +13,10 @@ answer is to try them, and to choose by how well they do on people who were held
 # folder and it goes on where it stopped.
 
 import tempfile
-import warnings
 
 import braindecode_censor as bc
 from braindecode_censor.datasets import SimulatedSubjects
 
-warnings.filterwarnings("ignore")
 experiment = bc.AutoTransfer(
     dataset=SimulatedSubjects(4, 60, n_channels=8, preset="easy", seed=2),
     out=tempfile.mkdtemp(),

@@ -13,7 +13,6 @@ whole comparison is a folder of text files.
 # Here are two written by hand, short enough to wait for.
 
 import tempfile
-import warnings
 from pathlib import Path
 
 import moabb
@@ -22,7 +21,6 @@ import seaborn
 import braindecode_censor as bc
 from braindecode_censor.datasets import SimulatedSubjects
 
-warnings.filterwarnings("ignore")
 moabb.set_log_level("error")
 folder = Path(tempfile.mkdtemp())
 (folder / "pipelines").mkdir()
