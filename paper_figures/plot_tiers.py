@@ -22,6 +22,24 @@ _CLASSES = {
 }
 
 
+# Figure -> what to see in it.
+_CAPTIONS = {
+    "curve_unlabeled": """
+Balanced accuracy by the share of a person's trials that `adapt` was given without classes, mean and standard error over
+people. The scored trials are the same half for all points of a curve and are not among those given; for *all* they are,
+still without classes. Right of the line, the same trials decoded by `stream()`, one after the other, after the other
+half. See from where on a curve is flat: more trials gain nothing there; whether it rises at once, or first falls as
+a few trials say little; and how far the stream is from *all*.
+""",
+    "curve_labeled": """
+Balanced accuracy by the number of trials of each class that `adapt` was given, with their classes (solid) and without
+(dotted), mean and standard error over people. The scored trials are the same for all points of a curve and never among
+those given. See the distance between solid and dotted: it is what labels are worth beyond the trials themselves. A
+person of EMG has four trials of each class, so its curve ends at two.
+""",
+}
+
+
 def _panels(curves, kinds):
     """Yield an axis for every recording with its part of the curves, and at the end the figure."""
     curves = curves[curves["curve"].isin(kinds)]
@@ -102,7 +120,7 @@ def _handles(panels):
 
 
 def main(argv=None):
-    """Draw both figures.
+    """Draw both figures, and write what a page of the documentation includes beside the numbers.
 
     Parameters
     ----------
@@ -120,6 +138,8 @@ def main(argv=None):
     with style():
         for name, draw in {"curve_unlabeled": draw_unlabeled, "curve_labeled": draw_labeled}.items():
             draw(curves).savefig(args.out / f"{name}.png")
+    texts = [f"![]({args.out.name}/{name}.png)\n{caption}" for name, caption in _CAPTIONS.items()]
+    (args.results / "transfer_curves.md").write_text("\n".join(texts))
 
 
 if __name__ == "__main__":
