@@ -178,7 +178,10 @@ class AutoTransfer:
         left = self._count_left(counts)
         seconds = plan.time_epochs(self.preset.grid, self.recording, self.training) if left else {}
         epochs = plan.most_epochs(self.recording, self.training)
-        return plan.describe_plan(self.preset.grid, counts, left, seconds, epochs, self.backend.jobs)
+        alone = None
+        if left and self.backend.engine == "fleet":
+            alone = plan.why_no_fleet(self.preset.grid, self.recording, self.training)
+        return plan.describe_plan(self.preset.grid, counts, left, seconds, epochs, self.backend.jobs, alone)
 
     def _count_left(self, counts):
         """Count the trainings that are not on disk, at most."""

@@ -5,6 +5,7 @@ from braindecode.models import EEGNet
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
+from torch.overrides import has_torch_function
 
 from braindecode_censor.encoders.dropout import dropout_mask
 from braindecode_censor.encoders.filters import (
@@ -346,7 +347,8 @@ def _pool(layer, h):
 
 def _drop(layer, h):
     """Output of a dropout layer, with the mask that it has in stock EEGNet, in whatever order `h` lies in memory."""
-    fast = _is_plain(layer, nn.Dropout) and prefers_channels_last(h) and type(h) is torch.Tensor
+    plain = type(h) is torch.Tensor and not has_torch_function((h,))  # nobody waits to hear of the dropout
+    fast = _is_plain(layer, nn.Dropout) and prefers_channels_last(h) and plain
     if fast and layer.training and 0 < layer.p < 1:
         return h * dropout_mask(h.shape, layer.p, h.dtype, memory_format=torch.channels_last)
     return layer(h.contiguous())  # a mask is drawn in memory order

@@ -6,9 +6,11 @@ from braindecode_censor._check import check_size
 from braindecode_censor.fleet.checkpoint import Checkpoint
 from braindecode_censor.fleet.epoch import train_epoch
 from braindecode_censor.fleet.group import Group
+from braindecode_censor.fleet.lone import LoneMember
 from braindecode_censor.fleet.member import Member
 from braindecode_censor.fleet.packing import fitting_size
 from braindecode_censor.fleet.resident import People, Resident
+from braindecode_censor.fleet.trial import check_estimator, sizes_of, why_alone
 from braindecode_censor.trials.dataset import check_labels, read_signals
 
 __all__ = ["train_fleet"]
@@ -16,6 +18,8 @@ __all__ = ["train_fleet"]
 
 def train_fleet(tasks, X, y, subjects, *, group_size=None, folder=None, every=60.0, **options):
     """Train many estimators at once, each exactly as its own ``fit`` would.
+
+    Networks that cannot be in a fleet are trained one by one, after the others.
 
     Parameters
     ----------
@@ -37,9 +41,10 @@ def train_fleet(tasks, X, y, subjects, *, group_size=None, folder=None, every=60
 
     Yields
     ------
-    member : Member
+    member : Member or LoneMember
         As soon as it has finished: ``member.key``, ``member.clf`` (fitted), ``member.error`` (None, or what
-        ``fit`` would have raised because the loss was never finite).
+        ``fit`` would have raised because the loss was never finite), ``member.alone`` (None, or why it was trained by
+        itself).
 
     Examples
     --------
@@ -56,13 +61,21 @@ def train_fleet(tasks, X, y, subjects, *, group_size=None, folder=None, every=60
     subjects = check_labels("subjects", subjects, len(signals), "pass one label per trial.")
     if group_size is not None:
         check_size("group_size", group_size)
-    people, fleets = People(signals, subjects), {}
+    people, fleets, lone = People(signals, subjects), {}, []
     for key, clf, seen in tasks:
+        check_estimator(clf)
+        reason = why_alone(clf, sizes_of(signals, y[seen]))
+        if reason is not None:
+            lone.append(LoneMember(key, clf, seen, reason))
+            continue
         member = Member(key, clf, seen, people, y)
         fleets.setdefault(member.encoder_signature, []).append(member)
     for members in fleets.values():
         resident = Resident(members[0].clf, people)
         yield from _train(members, resident, group_size, folder, every, options)
+    for member in lone:
+        member.train(signals, y, subjects)
+        yield member
 
 
 def _train(members, resident, size, folder, every, options):

@@ -5,10 +5,10 @@ import time
 import torch
 from torch.nn import functional as F
 
-from braindecode_censor.fleet.masks import drawn_masks, hashed_masks
+from braindecode_censor.fleet.masks import drawn_masks
 from braindecode_censor.fleet.monitor import Monitor
-from braindecode_censor.fleet.stack import join_rows
-from braindecode_censor.fleet.step import take_step
+from braindecode_censor.fleet.stack import join_rows, under_prefix
+from braindecode_censor.fleet.step import step_together
 
 __all__ = ["step_groups", "train_epoch"]
 
@@ -28,7 +28,7 @@ def train_epoch(groups):
     """
     began = time.perf_counter()
     plans = [group.plan_epoch() for group in groups]
-    monitors = [Monitor(len(group)) for group in groups]
+    monitors = [Monitor(len(group), group.graph.penalty is not None) for group in groups]
     for k in range(max(map(len, plans))):
         alike = {}  # batches of one size run as one
         for i, launches in enumerate(plans):
@@ -58,39 +58,30 @@ def step_groups(groups, taking, monitors):
     monitors : list of Monitor
         One for each group.
     """
-    resident = groups[0].resident
-    parts = [groups[i].part(launch) for i, launch in taking]
-    positions = join_rows([launch.positions for _, launch in taking])
-    whole = all(launch.rows is None for _, launch in taking)
-    everybody = whole and len(taking) == len(groups)
-    seeds = join_rows([_rows(groups[i].seeds, launch) for i, launch in taking])
-    counts = join_rows([launch.counts for _, launch in taking])
-    masks = _masks(groups, taking, positions.shape[1], everybody, seeds, counts)
-    affine = None
-    if resident.by_population:
-        affine = torch.cat([_rows(groups[i].affine, launch, axis=1) for i, launch in taking], 1)
-    x, moments = resident.take_batch(positions, affine, seeds, counts)
-    codes, numbers = take_step(parts, x, moments, masks, compiled=everybody, steady=whole)
-    for (i, launch), part, z, found in zip(taking, parts, codes, numbers):
-        groups[i].put_back(launch, part)
-        monitors[i].add(launch.members, found, z, part.s, part.y)
+    takers, launches = [groups[i] for i, _ in taking], [launch for _, launch in taking]
+    inputs = {}
+    for k, (group, launch) in enumerate(zip(takers, launches)):
+        inputs |= {f"{k}.{name}": tensor for name, tensor in group.step_inputs(launch).items()}
+    if not takers[0].hashed:
+        inputs |= _draw_masks(takers, launches)
+    whole = all(launch.rows is None for launch in launches)
+    if whole and len(groups) == 1 and groups[0].graph.penalty is None:
+        results = groups[0].recorded_step(inputs)
+    else:
+        results = step_together(takers, inputs, compiled=whole and len(taking) == len(groups), steady=whole)
+    for k, (i, launch) in enumerate(taking):
+        found = under_prefix(results, f"{k}.")
+        groups[i].put_back(launch, found)
+        monitors[i].add(launch.members, *(found[name] for name in ("numbers", "z", "subjects", "classes")))
 
 
-def _rows(table, launch, axis=0):
-    return table if launch.rows is None else table.index_select(axis, launch.rows)
-
-
-def _masks(groups, taking, n, everybody, seeds, counts):
-    lead, dtype, masks = groups[0], groups[0].resident.x.dtype, {}
-    if not lead.hashed:
-        generators = [groups[i].members[j].generator for i, launch in taking for j in launch.members]
-    for layer, (name, (shape, p)) in enumerate(lead.graph.masks.items()):
-        if lead.hashed:
-            decide = lead.graph.compiled_decide if everybody else None
-            masks[name] = hashed_masks(seeds, counts, layer, (n, *shape), p, dtype, decide)
-        else:
-            masks[name] = drawn_masks(generators, (n, *shape), p, dtype).to(lead.resident.x.device)
-    return masks
+def _draw_masks(groups, launches):
+    generators = [group.members[j].generator for group, at in zip(groups, launches) for j in at.members]
+    x, n = groups[0].resident.x, launches[0].positions.shape[1]
+    return {
+        f"mask.{k}": drawn_masks(generators, place.shape(n), place.p, x.dtype, place.order).to(x.device)
+        for k, place in enumerate(groups[0].graph.network.places)
+    }
 
 
 def _validate(groups):

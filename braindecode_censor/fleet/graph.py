@@ -1,15 +1,16 @@
 """The computation that all members of a group share: encoders, penalty and validation of a whole stack."""
 
-import copy
 import math
 
 import torch
 from torch import nn
 from torch.func import functional_call, vmap
 from torch.nn import functional as F
+from torch.utils._pytree import tree_map
 
 from braindecode_censor.fleet.cuda_graphs import Recorder
-from braindecode_censor.fleet.masks import GivenMask, decide_places
+from braindecode_censor.fleet.masks import decide_places
+from braindecode_censor.fleet.network import Network
 from braindecode_censor.fleet.stack import Layout, adam_step, under_prefix
 
 __all__ = ["Graph"]
@@ -33,8 +34,9 @@ class Graph:
     def __init__(self, member, vectorise, compile=False):
         clf, censor = member.clf, member.censor
         self.vectorise = vectorise
-        self.encoder, self.masks = make_template(clf)
-        self.layout = Layout(self.encoder)
+        sizes = (clf.signal_args_[name] for name in ("n_chans", "n_times"))
+        self.network = Network(clf.module_, clf.layer, *sizes)
+        self.layout = self.network.layout
         self.options = clf.optimizer_.defaults
         self.penalty = None
         if censor is not None:
@@ -67,9 +69,9 @@ class Graph:
         state : dict of str to Tensor
             One member's: parameters, moments of the optimiser, buffers; the same of the critic.
         """
-        theta = self.layout.pack(member.clf.module_)
+        theta, rest = self.network.member_state(member.clf.module_)
         state = {"theta": theta, "first": torch.zeros_like(theta), "second": torch.zeros_like(theta)}
-        state |= {f"buffer.{name}": b.clone() for name, b in member.clf.module_.named_buffers()}
+        state |= {f"buffer.{name}": tensor for name, tensor in rest.items()}
         if self.penalty is not None:
             phi = self.critic_layout.pack(member.censor.penalty).to(theta)
             state |= {"phi": phi, "phi_first": torch.zeros_like(phi), "phi_second": torch.zeros_like(phi)}
@@ -87,8 +89,8 @@ class Graph:
             Batch statistics; not changed.
         x, moments, y, class_weight : Tensor
             As in :func:`~braindecode_censor.fleet.step.take_step` and :class:`~braindecode_censor.fleet.step.Part`.
-        masks : dict of str to Tensor
-            Dropout masks by the name of their buffer.
+        masks : tuple of Tensor
+            Dropout masks, in the order in which a forward pass needs them.
 
         Returns
         -------
@@ -113,8 +115,7 @@ class Graph:
 
     def _encode_one(self, parameters, buffers, x, known, y, class_weight, masks):
         buffers = {name: tensor.clone() for name, tensor in buffers.items()}
-        tensors = {**parameters, **buffers, **masks}
-        z, logits = functional_call(self.encoder, tensors, (x,), known)
+        z, logits = self.network({**parameters, **buffers}, x, masks, **known)
         weight = class_weight[y]
         loss = -(F.log_softmax(logits, -1).gather(1, y.unsqueeze(1)).squeeze(1) * weight).sum() / weight.sum()
         return z, loss, buffers
@@ -218,14 +219,14 @@ class Graph:
         logits : Tensor of shape (n_members, n, n_classes)
             Scores before the softmax.
         """
-        self.encoder.eval()
+        self.network.module.eval()
         parameters, buffers = self.layout.unpack(state["theta"]), under_prefix(state, "buffer.")
         if self.vectorise:
             return vmap(self._scores)(parameters, buffers, x)
         return torch.stack([self._scores(_row(parameters, i), _row(buffers, i), x[i]) for i in range(len(x))])
 
     def _scores(self, parameters, buffers, x):
-        return functional_call(self.encoder, {**parameters, **buffers}, (x,))[1]
+        return self.network({**parameters, **buffers}, x)[1]
 
     def module_state(self, state):
         """Return one member's parameters and buffers under the names of its module.
@@ -240,7 +241,7 @@ class Graph:
         state : dict of str to Tensor
             As ``load_state_dict`` takes it.
         """
-        return {**self.layout.unpack(state["theta"]), **under_prefix(state, "buffer.")}
+        return self.network.state_dict(state["theta"], under_prefix(state, "buffer."))
 
 
 class _Method(nn.Module):
@@ -254,41 +255,6 @@ class _Method(nn.Module):
         return getattr(self.penalty, self.name)(*args)
 
 
-def make_template(clf):
-    """Make the module through which all members are computed.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Initialised.
-
-    Returns
-    -------
-    module : FastEEGNet
-        Its dropout layers take their masks from buffers, and it returns (z, logits).
-    masks : dict of str to (function, float)
-        Name of a mask's buffer to its shape per trial and its probability of dropping.
-    """
-    module = copy.deepcopy(clf.module_)
-    dropouts = {name: part for name, part in module.named_modules() if isinstance(part, nn.Dropout)}
-    shapes = {}
-    for name, part in dropouts.items():
-        given = GivenMask(part.p).to(next(module.parameters()).device)
-        given.register_forward_pre_hook(
-            lambda _, inputs, name=name: shapes.update({name: inputs[0].shape[1:]})
-        )
-        module.set_submodule(name, given)
-    with torch.no_grad():
-        module.eval()(next(module.parameters()).new_zeros(1, module.n_chans, module.n_times))
-    for name in dropouts:
-        module.get_submodule(name)._forward_pre_hooks.clear()
-    head = module.final_layer
-    plain = head.forward
-    head.forward = lambda h: (h.flatten(1), plain(h))
-    return module, {f"{name}.mask": (shapes[name], part.p) for name, part in dropouts.items() if part.p}
-
-
 def _row(tensors, i):
-    if isinstance(tensors, dict):
-        return {name: tensor[i] for name, tensor in tensors.items()}
-    return tuple(_row(t, i) if isinstance(t, dict) else t[i] for t in tensors)
+    """Row of every tensor in nested dicts and tuples."""
+    return tree_map(lambda tensor: tensor[i], tensors)

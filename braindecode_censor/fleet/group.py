@@ -1,13 +1,15 @@
 """Members of one graph, side by side: their state, their batches, their best weights, and who comes and goes."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from braindecode_censor.fleet.cuda_graphs import Recorder
 from braindecode_censor.fleet.graph import Graph
-from braindecode_censor.fleet.stack import put_rows, take_rows
-from braindecode_censor.fleet.step import Part
+from braindecode_censor.fleet.stack import put_rows, take_rows, under_prefix
+from braindecode_censor.fleet.step import step_together
 from braindecode_censor.training.rules import average_share
 
 __all__ = ["Group", "Launch"]
@@ -28,6 +30,8 @@ class Launch(NamedTuple):
         Number of each member's step.
     coefficients : Tensor of shape (n, n_coefficients)
         See :class:`~braindecode_censor.fleet.step.Part`.
+    shares : Tensor of shape (n,)
+        How much the weights after the step count in their moving average.
     noise : Tensor of shape (n, ...) or None
         Random numbers of the penalty.
     """
@@ -37,6 +41,7 @@ class Launch(NamedTuple):
     positions: torch.Tensor
     counts: torch.Tensor
     coefficients: torch.Tensor
+    shares: torch.Tensor
     noise: torch.Tensor | None
 
 
@@ -66,6 +71,9 @@ class Group:
         vectorise = not on_cpu if vectorise is None else vectorise
         self.hashed = not on_cpu if masks is None else masks == "hashed"
         self.graph = Graph(members[0], vectorise, compile)
+        # For a group without a penalty; penalties have recordings of their own, which run side by side.
+        able = self.hashed and resident.waits_for_nothing()
+        self.recorded_step = Recorder(partial(step_together, [self]), able)
         self.state, self.best = {}, {}
         self.add(members, states)
 
@@ -96,8 +104,12 @@ class Group:
         join = lambda old, new: {k: torch.cat([old[k], t]) for k, t in new.items()} if old else new  # noqa: E731
         self.state, self.best = join(self.state, state), join(self.best, best)
         self.members += members
-        self.graph.forget_recordings()
+        self._forget_recordings()
         self._tabulate()
+
+    def _forget_recordings(self):
+        self.recorded_step.clear()
+        self.graph.forget_recordings()
 
     def _tabulate(self):
         """Put what members know of the trials into tables on the device."""
@@ -141,27 +153,28 @@ class Group:
                 noise = None if noise[0] is None else np.stack(noise)
                 counts = np.array([steps[i][0][k] for i in rows])
                 coefficients = np.concatenate([steps[i][1][k] for i in rows]).reshape(len(rows), -1)
-                plans.append((np.array(rows), positions, counts, coefficients, noise))
+                shares = np.array([average_share(count) for count in counts])
+                plans.append((np.array(rows), positions, counts, coefficients, shares, noise))
         return self._ship(plans)
 
     def _ship(self, plans):
         """Send an epoch's numbers to the device in two pieces, so that no step waits for the host."""
         device, dtype = self.resident.x.device, self.resident.x.dtype
         whole = [a for rows, positions, counts, *_ in plans for a in (rows, positions, counts)]
-        real = [a for *_, coefficients, noise in plans for a in (coefficients, noise) if a is not None]
+        real = [a for *_, coefficients, shares, noise in plans for a in (coefficients, shares, noise)]
         whole = _send(whole, torch.int64, device)
-        real = _send(real, dtype, device)
+        real = _send([a for a in real if a is not None], dtype, device)
         launches = []
         for rows, *_, noise in plans:
             on_device, positions, counts = next(whole), next(whole), next(whole)
             everyone = len(rows) == len(self.members)
-            coefficients, noise = next(real), None if noise is None else next(real)
+            coefficients, shares, noise = next(real), next(real), None if noise is None else next(real)
             rows_on_device = None if everyone else on_device
-            launches.append(Launch(rows, rows_on_device, positions, counts, coefficients, noise))
+            launches.append(Launch(rows, rows_on_device, positions, counts, coefficients, shares, noise))
         return launches
 
-    def part(self, launch):
-        """Return what a step needs of this group.
+    def step_inputs(self, launch):
+        """Return all that a step needs of this group.
 
         Parameters
         ----------
@@ -170,43 +183,35 @@ class Group:
 
         Returns
         -------
-        part : Part
-            With copies of the rows, or the whole state where everybody takes the step.
+        inputs : dict of str to Tensor
+            Copies of the rows, or the tensors themselves where everybody takes the step: the state and the averaged
+            weights under their prefixes, tables of the trials, and what the launch says.
         """
-        rows, positions = launch.rows, launch.positions
-        return Part(
-            graph=self.graph,
-            state=dict(take_rows(self.state, rows)),
-            y=_pick(self.y, rows).gather(1, positions),
-            s=_pick(self.s, rows).gather(1, positions),
-            class_weight=_pick(self.class_weight, rows),
-            noise=launch.noise,
-            coefficients=launch.coefficients,
-        )
+        rows = launch.rows
+        inputs = {f"state.{name}": tensor for name, tensor in take_rows(self.state, rows).items()}
+        if self.members[0].clf.keep == "ema":
+            inputs |= {f"best.{name}": tensor for name, tensor in take_rows(self.best, rows).items()}
+        inputs |= {name: _pick(getattr(self, name), rows) for name in ("y", "s", "class_weight", "seeds")}
+        names = ["positions", "counts", "coefficients", "shares"]
+        inputs |= {name: getattr(launch, name) for name in names}
+        if launch.noise is not None:
+            inputs["noise"] = launch.noise
+        if self.affine is not None:
+            inputs["affine"] = self.affine if rows is None else self.affine.index_select(1, rows)
+        return inputs
 
-    def put_back(self, launch, part):
-        """Write the state of a part back after its step.
+    def put_back(self, launch, results):
+        """Write the state and the averaged weights back after a step.
 
         Parameters
         ----------
         launch : Launch
-            What the part was made for.
-        part : Part
-            From :meth:`part`.
+            Whose step it was.
+        results : dict of str to Tensor
+            From :func:`~braindecode_censor.fleet.step.step_together`, of this group.
         """
-        put_rows(self.state, launch.rows, part.state)
-        if self.members[0].clf.keep == "ema":
-            self._average(launch)
-
-    def _average(self, launch):
-        """Take the weights after a step into their moving average, as one estimator alone does."""
-        shares = [average_share(count) for count in launch.counts.tolist()]
-        share = torch.tensor(shares, device=self.resident.x.device)
-        for name, average in self.best.items():
-            new, old = _pick(self.state[name], launch.rows), _pick(average, launch.rows)
-            if average.is_floating_point():
-                new = old.lerp(new, share.to(old.dtype).view(-1, *[1] * (old.ndim - 1)))
-            put_rows(self.best, launch.rows, {name: new})
+        put_rows(self.state, launch.rows, under_prefix(results, "state."))
+        put_rows(self.best, launch.rows, under_prefix(results, "best."))
 
     def close_epoch(self, logged, logits):
         """Write the epoch into the histories, and keep the weights of those who are better than ever.
@@ -253,7 +258,7 @@ class Group:
         rows = torch.tensor(stay, dtype=torch.int64, device=self.resident.x.device)
         self.state, self.best = take_rows(self.state, rows), take_rows(self.best, rows)
         self.members = [self.members[i] for i in stay]
-        self.graph.forget_recordings()
+        self._forget_recordings()
         if self.members:
             self._tabulate()
         return states

@@ -6,15 +6,12 @@ import numpy as np
 import torch
 from torch.utils.data import Subset
 
-from braindecode_censor.encoders.eegnet import FastEEGNet
-from braindecode_censor.encoders.resolve import resolve_module
 from braindecode_censor.fleet.stack import adam_coefficients
-from braindecode_censor.training.arguments import check_arguments, find_optimizer
 from braindecode_censor.training.censoring import warm_up
+from braindecode_censor.training.layers import code_of
 from braindecode_censor.training.rules import DivergedError, has_waited
 from braindecode_censor.training.schedule import count_steps, learning_rate
-from braindecode_censor.training.task_loss import FoldCrossEntropy
-from braindecode_censor.trials.dataset import TrialLoader, Trials
+from braindecode_censor.trials.dataset import Trials
 
 __all__ = ["Member", "graph_key"]
 
@@ -22,7 +19,7 @@ __all__ = ["Member", "graph_key"]
 _OWN = {"weight", "lr", "schedule", "warmup", "critic_lr", "random_state", "max_epochs", "max_steps"}
 _OWN |= {"patience", "valid_subject", "roster", "prior", "verbose"}
 # Arguments that decide what the encoder computes, beside those of the module and of the signals.
-_ENCODER = {"fast", "normalize", "augment", "batch_norm_momentum", "device", "cropped"}
+_ENCODER = {"fast", "layer", "normalize", "augment", "batch_norm_momentum", "device", "cropped"}
 
 
 class Member:
@@ -51,8 +48,9 @@ class Member:
         Equal for members that share a graph; equal for members whose encoders may run as one.
     """
 
+    alone = None
+
     def __init__(self, key, clf, seen, people, y):
-        check_estimator(clf)
         subjects, shape = people.subjects, people.signals.shape[1:]
         self.key, self.clf, self.seen = key, clf, seen
         self.history, self.seconds, self.error = [], 0.0, None
@@ -89,9 +87,9 @@ class Member:
             return None
         callback = dict(self.clf.callbacks_)["censor"]
         callback._check_parameters(self.clf)
-        callback.labels_, callback.n_classes_ = people, self.clf.module_.n_outputs
+        callback.labels_, callback.n_classes_ = people, self.clf.signal_args_["n_outputs"]
         weight = next(self.clf.module_.parameters())
-        return callback._build(weight.new_empty(1, _code_width(self.clf.module_)))
+        return callback._build(weight.new_empty(1, _code_width(self.clf)))
 
     @property
     def epoch(self):
@@ -103,7 +101,7 @@ class Member:
         params = _shared_params(self.clf)
         encoder = {k: v for k, v in params.items() if k.startswith(("module", "optimizer")) or k in _ENCODER}
         sizes = {name: tuple(p.shape) for name, p in self.clf.module_.named_parameters()}
-        shape = self.clf.module_.n_chans, self.clf.module_.n_times
+        shape = tuple(self.clf.signal_args_.values())
         encoder = repr((sorted(encoder.items(), key=str), list(sizes.items()), shape))
         penalty = None
         if self.censor is not None:
@@ -315,47 +313,12 @@ def _shared_params(clf):
     return {k: v for k, v in clf.get_params(deep=False).items() if k not in _OWN}
 
 
-def check_estimator(clf):
-    """Raise for an estimator that the fleet would not train as its own ``fit`` does.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Not fitted.
-    """
-    check_arguments(clf)
-    module = resolve_module(clf.module, clf.fast)
-    found = {
-        "module": isinstance(module, type) and issubclass(module, FastEEGNet),
-        "optimizer": find_optimizer(clf.optimizer) is torch.optim.AdamW,
-        "criterion": clf.criterion is FoldCrossEntropy,
-        "iterator_train": clf.iterator_train is TrialLoader,
-        "iterator_valid": clf.iterator_valid is TrialLoader,
-        "callbacks": not clf.callbacks,
-        "layer": clf.layer == "final_layer",
-        "compile": not clf.compile,
-        "penalty": clf.penalty is None or isinstance(clf.penalty, str),
-        "random_state": clf.random_state is not None,
-    }
-    for name, fits in found.items():
-        if not fits:
-            raise ValueError(
-                f"{name}={getattr(clf, name)!r} is not for the fleet, which trains the fast EEGNet by the "
-                "estimator's own protocol with a seed: leave it at its default, or use engine='sequential'."
-            )
-
-
-def _code_width(module):
-    """Width of the latent code: the size of the input of the last layer."""
-    widths = []
-    hook = module.final_layer.register_forward_pre_hook(
-        lambda layer, inputs: widths.append(inputs[0][0].numel())
-    )
-    training, weight = module.training, next(module.parameters())
+def _code_width(clf):
+    """Width of the latent code: the size of the input of its layer."""
+    module, training = clf.module_, clf.module_.training
+    sizes = (clf.signal_args_[name] for name in ("n_chans", "n_times"))
     try:
-        with torch.no_grad():
-            module.eval()(weight.new_zeros(1, module.n_chans, module.n_times))
+        x = next(module.parameters()).new_zeros(2, *sizes)
+        return code_of(module.eval(), clf.layer, x).shape[1]
     finally:
-        hook.remove()
         module.train(training)
-    return widths[0]

@@ -19,9 +19,12 @@ class Monitor:
     ----------
     n_members : int
         Size of the group.
+    diagnoses : bool
+        Whether there is a penalty, whose diagnostics need codes of the epoch.
     """
 
-    def __init__(self, n_members):
+    def __init__(self, n_members, diagnoses=True):
+        self.diagnoses = diagnoses
         self.seen = np.zeros(n_members, dtype=int)  # trials kept for the diagnostics
         self.launches, self.kept = [], []
 
@@ -39,8 +42,8 @@ class Monitor:
         s, y : Tensor of shape (n, n_trials)
             Subjects and classes.
         """
-        self.launches.append((members, z.shape[1], numbers))
-        if (self.seen[members] < N_MONITORED).any():
+        self.launches.append((members, z.shape[1], numbers.clone()))  # the next step may overwrite them
+        if self.diagnoses and (self.seen[members] < N_MONITORED).any():
             self.kept.append((members, z, s, y))
             self.seen[members] += z.shape[1]
 

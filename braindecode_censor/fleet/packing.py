@@ -108,7 +108,7 @@ def step_bytes(member, resident):
             noise=None if shape is None else resident.x.new_ones(1, *shape),
             coefficients=resident.x.new_ones(1, 4 + 3 * member.clf.critic_steps),
         )
-        masks = {name: resident.x.new_ones(1, n, *shape) for name, (shape, _) in graph.masks.items()}
+        masks = tuple(resident.x.new_ones(1, *place.shape(n)) for place in graph.network.places)
         batch = resident.take_batch(
             positions,
             resident.affine([member]),

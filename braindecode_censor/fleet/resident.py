@@ -5,11 +5,9 @@ import torch
 
 from braindecode_censor.trials.dataset import Trials
 from braindecode_censor.trials.normalize import SubjectNormalizer, normalize_people, people_statistics
+from braindecode_censor.trials.people import TRIALWISE
 
 __all__ = ["People", "Resident"]
-
-# Normalisations that need no statistic of a person.
-_TRIALWISE = ("trial-channel", "trial", "none")
 
 
 class People:
@@ -43,7 +41,7 @@ class People:
             Fitted on the people of these trials alone.
         """
         how, n_chans = clf.normalize, self.signals.shape[1]
-        if how in _TRIALWISE:
+        if how in TRIALWISE:
             return SubjectNormalizer.from_people(how, [], None, n_chans, clf.prior)
         if how not in self._statistics:
             self._statistics[how] = people_statistics(self.signals, self.subjects, how)
@@ -84,7 +82,18 @@ class Resident:
             signals = normalize_people(signals, people.subjects, clf.normalize)
         self.x = clf._to_tensor(signals).to(clf.device)
         changes = self.by_population or self.augmentation is not None
-        self.moments = None if changes else clf.module_.lag_moments(self.x)
+        lag_moments = getattr(clf.module_, "lag_moments", None)  # only the fast EEGNet has a use for them
+        self.moments = None if changes or lag_moments is None else lag_moments(self.x)
+
+    def waits_for_nothing(self):
+        """Tell whether batches are made without a word of the host.
+
+        Returns
+        -------
+        waits_for_nothing : bool
+            Braindecode's own transforms draw their random numbers on the host.
+        """
+        return self.augmentation is None or self.augmentation.is_counted
 
     def affine(self, members):
         """Return the members' own maps of the channels.

@@ -15,10 +15,12 @@ class Layout:
     ----------
     module : nn.Module
         Any member's module.
+    names : set of str or None
+        Parameters that take part; None is all of them.
     """
 
-    def __init__(self, module):
-        named = dict(module.named_parameters())
+    def __init__(self, module, names=None):
+        named = {name: p for name, p in module.named_parameters() if names is None or name in names}
         self.names, self.shapes = list(named), [p.shape for p in named.values()]
         self.sizes = [p.numel() for p in named.values()]
 
@@ -35,7 +37,8 @@ class Layout:
         row : Tensor of shape (n_parameters,)
             A copy.
         """
-        rows = [p.detach().flatten() for p in module.parameters()]
+        named = dict(module.named_parameters())
+        rows = [named[name].detach().flatten() for name in self.names]
         return torch.cat(rows) if rows else torch.empty(0)
 
     def unpack(self, theta):

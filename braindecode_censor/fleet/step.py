@@ -8,9 +8,10 @@ from torch import Tensor
 
 from braindecode_censor.fleet.cuda_graphs import run_side_by_side
 from braindecode_censor.fleet.graph import Graph
+from braindecode_censor.fleet.masks import hashed_masks
 from braindecode_censor.fleet.stack import adam_step, join_rows, under_prefix
 
-__all__ = ["Part", "critic_state", "take_step"]
+__all__ = ["Part", "critic_state", "step_together", "take_step"]
 
 
 class Part(NamedTuple):
@@ -74,6 +75,65 @@ def critic_state(state):
     return {name: tensor for name, tensor in state.items() if name.startswith(("phi", "control."))}
 
 
+def step_together(groups, inputs, compiled=True, steady=False):
+    """Make batches and masks, take one step, and average the weights: a function of tensors alone.
+
+    Parameters
+    ----------
+    groups : list of Group
+        Whose graphs and trials to use; all else comes from `inputs`.
+    inputs : dict of str to Tensor
+        What :meth:`~braindecode_censor.fleet.group.Group.step_inputs` says of each group, under the prefixes "0.",
+        "1." and so on; and, where masks are not hashed, the masks under "mask.". States are changed in place.
+    compiled, steady : bool
+        As in :func:`take_step`.
+
+    Returns
+    -------
+    results : dict of str to Tensor
+        Under the same prefixes each group's state and averaged weights, and numbers, codes, subjects and classes of
+        the batch.
+    """
+    lead, each = groups[0], [under_prefix(inputs, f"{k}.") for k in range(len(groups))]
+    parts = [_part(group.graph, given) for group, given in zip(groups, each)]
+    positions, seeds, counts = (
+        join_rows([given[name] for given in each]) for name in ("positions", "seeds", "counts")
+    )
+    affine = torch.cat([given["affine"] for given in each], 1) if "affine" in each[0] else None
+    x, moments = lead.resident.take_batch(positions, affine, seeds, counts)
+    drawn, masks = under_prefix(inputs, "mask."), []
+    for k, place in enumerate(lead.graph.network.places):
+        decide = lead.graph.compiled_decide if compiled else None
+        hashed = seeds, counts, k, place.shape(positions.shape[1]), place.p, x.dtype, decide
+        masks.append(drawn[str(k)] if drawn else hashed_masks(*hashed))
+    codes, numbers = take_step(parts, x, moments, tuple(masks), compiled, steady)
+    results = {}
+    for k, (part, given) in enumerate(zip(parts, each)):
+        own = {f"state.{name}": tensor for name, tensor in part.state.items()}
+        own |= _average(under_prefix(given, "best."), part.state, given["shares"])
+        own |= {"numbers": numbers[k], "z": codes[k], "subjects": part.s, "classes": part.y}
+        results |= {f"{k}.{name}": tensor for name, tensor in own.items()}
+    return results
+
+
+def _part(graph, given):
+    y, s = (given[name].gather(1, given["positions"]) for name in ("y", "s"))
+    state = under_prefix(given, "state.")
+    return Part(graph, state, y, s, given["class_weight"], given.get("noise"), given["coefficients"])
+
+
+def _average(averages, state, shares):
+    """Take the weights after a step into their moving averages, as one estimator alone does."""
+    found = {}
+    for name, average in averages.items():
+        if average.is_floating_point():
+            share = shares.to(average.dtype).view(-1, *[1] * (average.ndim - 1))
+            found[f"best.{name}"] = average.lerp(state[name], share)
+        else:
+            found[f"best.{name}"] = state[name].clone()
+    return found
+
+
 def take_step(parts, x, moments, masks, compiled=True, steady=True):
     """Take one step of encoders, classifiers and critics.
 
@@ -88,8 +148,8 @@ def take_step(parts, x, moments, masks, compiled=True, steady=True):
         Batches of all members, in the order of the parts.
     moments : Tensor of shape (n_members, n, K, 1 + K) or None
         Lag moments of the same trials; None computes them in the step.
-    masks : dict of str to Tensor
-        Dropout masks by the name of their buffer.
+    masks : tuple of Tensor
+        Dropout masks, in the order in which a forward pass needs them.
     compiled : bool
         Whether to use the compiled parts, where there are any.
     steady : bool
@@ -112,7 +172,7 @@ def take_step(parts, x, moments, masks, compiled=True, steady=True):
     buffers = [under_prefix(part.state, "buffer.") for part in parts]
     buffers = {name: join_rows([one[name] for one in buffers]) for name in buffers[0]}
     y, class_weight = join_rows([part.y for part in parts]), join_rows([part.class_weight for part in parts])
-    lead.encoder.train()
+    lead.network.module.train()
     z, loss, buffers = encode(theta, buffers, x, moments, y, class_weight, masks)
     codes, losses = z.detach().split(sizes), loss.detach().split(sizes)
     found = _push_all(parts, codes, steady)

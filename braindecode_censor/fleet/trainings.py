@@ -41,8 +41,8 @@ def train_all(tasks, X, y, subjects, folder=None, threads=1, **options):
             member = next(members, None)
         if member is None:
             return
-        record = {"params": describe(member.clf), "versions": versions(), "engine": "fleet"}
-        record["seconds"] = member.seconds
+        record = {"params": describe(member.clf), "versions": versions(), "seconds": member.seconds}
+        record["engine"] = "fleet" if member.alone is None else "sequential"
         if member.error is not None:
             yield member.key, Training(b"", {**record, "error": member.error})
         else:

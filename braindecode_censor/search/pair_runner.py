@@ -8,7 +8,7 @@ import joblib
 import torch
 
 from braindecode_censor.fleet import train_fleet
-from braindecode_censor.fleet.member import check_estimator
+from braindecode_censor.fleet.trial import check_estimator, sizes_of, why_alone
 from braindecode_censor.search.backends import end_with
 from braindecode_censor.search.pair_data import Outcome
 from braindecode_censor.search.pair_trainings import quiet, test_on_pair, train_pairs
@@ -92,15 +92,16 @@ class PairRunner:
         Returns
         -------
         fits : bool
-            Only networks that the fleet knows, on a GPU.
+            Only networks that the fleet can train, on a GPU.
         """
         if not self.has_fleet or candidate.kind != "network":
             return False
         try:
-            check_estimator(self.data.make(candidate, 0))
-        except ValueError:
+            estimator = self.data.make(candidate, 0)
+            check_estimator(estimator)
+            return why_alone(estimator, sizes_of(self.data.X, self.data.y)) is None
+        except (ValueError, RuntimeError):  # one that cannot even be built fails where it is trained
             return False
-        return True
 
     def run(self, tasks, begin=lambda task: task):
         """Do tasks, as far as they may be begun.

@@ -4,6 +4,7 @@ from collections import Counter
 
 from sklearn.base import clone
 
+from braindecode_censor.fleet.trial import sizes_of, why_alone
 from braindecode_censor.search.candidates import BASELINE
 from braindecode_censor.search.jobs import Job
 
@@ -15,6 +16,7 @@ __all__ = [
     "nested_jobs",
     "search_jobs",
     "time_epochs",
+    "why_no_fleet",
 ]
 
 
@@ -169,7 +171,28 @@ def most_epochs(recording, training):
     return min(limit for limit in limits if limit is not None)
 
 
-def describe_plan(grid, counts, left, seconds, epochs, workers):
+def why_no_fleet(grid, recording, training):
+    """Return why the network of an experiment cannot be trained as a fleet.
+
+    Parameters
+    ----------
+    grid : iterable of Setting
+        The settings.
+    recording : Recording
+        The data.
+    training : dict
+        Arguments that all trainings share.
+
+    Returns
+    -------
+    reason : str or None
+        None where it can.
+    """
+    job = Job(next(iter(grid)), 0, recording.all_subjects[0])
+    return why_alone(job.estimator(recording, training), sizes_of(recording.X, recording.y))
+
+
+def describe_plan(grid, counts, left, seconds, epochs, workers, alone=None):
     """Say in words what is about to happen.
 
     Parameters
@@ -186,11 +209,13 @@ def describe_plan(grid, counts, left, seconds, epochs, workers):
         Epochs of a training, at most.
     workers : int
         Trainings at a time.
+    alone : str or None
+        Why a fleet trains the network one by one, from :func:`why_no_fleet`; None where there is nothing to say.
 
     Returns
     -------
     plan : dict
-        ``settings`` per method, ``trainings``, ``left``, ``seconds_at_most`` and ``text``.
+        ``settings`` per method, ``trainings``, ``left``, ``seconds_at_most``, ``alone`` and ``text``.
     """
     settings = dict(Counter(setting.method for setting in grid))
     mean = sum(seconds.get(method, 0.0) * n for method, n in settings.items()) / sum(settings.values())
@@ -207,7 +232,9 @@ def describe_plan(grid, counts, left, seconds, epochs, workers):
         lines = [f"Left: {left} of {counts['total']} trainings, {epochs} epochs each at most."]
     if left:
         lines.append(f"Time: at most about {_words(total)} with {workers} at a time, then tables and report.")
-    plan = {"settings": settings, "trainings": counts, "left": left, "seconds_at_most": total}
+    if left and alone is not None:
+        lines.append(f"Fleet: this network cannot be in one and is trained one by one ({alone}).")
+    plan = {"settings": settings, "trainings": counts, "left": left, "seconds_at_most": total, "alone": alone}
     return {**plan, "text": "\n".join(lines)}
 
 

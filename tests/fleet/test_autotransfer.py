@@ -6,11 +6,12 @@ import pytest
 import torch
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from tiny import FULL_GRID, experiment, finished, run
+from tiny import DATA, FULL_GRID, GRID, experiment, finished, run
 from training.test_moabb import SMALL, _dataset, _evaluate, _pipeline
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.fleet.evaluation import CrossSubjectEvaluation
+from braindecode_censor.search.plan import describe_plan, why_no_fleet
 from braindecode_censor.storage.trainings import TrainingCache
 
 # the helpers' scorers ask who validated
@@ -116,3 +117,18 @@ def test_folds_that_cut_through_subjects_are_trainings_of_their_own(tmp_path):
     own, together = (rows.sort_values(order)[columns].astype(float) for rows in (own, together))
     np.testing.assert_allclose(together, own, atol=1e-4)
     assert own["score_weights"].nunique() == 2
+
+
+def test_the_plan_says_what_is_trained_one_by_one(tmp_path):
+    options = {
+        "training": {"module": "SSTDPN", "max_epochs": 1},
+        "dataset_options": {**DATA, "duration": 8.0},
+    }
+    lone = experiment(tmp_path, GRID[:1], engine="fleet", **options)
+    reason = why_no_fleet(lone.preset.grid, lone.recording, lone.training)
+    assert "accessing `data` under vmap" in reason
+    text = describe_plan(lone.preset.grid, {"search": 3, "total": 3}, 3, {}, 1, 1, reason)["text"]
+    assert f"trained one by one ({reason})" in text
+    plan = experiment(tmp_path, GRID[:1], engine="fleet").plan()
+    assert plan["alone"] is None
+    assert "Fleet" not in plan["text"]

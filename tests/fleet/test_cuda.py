@@ -6,6 +6,7 @@ import pytest
 import torch
 from fleet.folds import assert_equal, data, folds, train_alone, train_together
 from fleet.test_equal_to_alone import CASE_IDS, CASES, three
+from fleet.test_recipe import RECIPE
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.fleet import Member, cuda_graphs
@@ -70,6 +71,37 @@ def test_recorded_penalties_are_the_same(score, lengthscale, monkeypatch):
     monkeypatch.setattr(cuda_graphs.Recorder, "find", lambda *_: None)
     plain = train_together(X, y, subjects, settings)
     assert_equal(recorded, [plain[k] for k in range(3)], 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:SubjectNormalizer")
+@pytest.mark.parametrize("normalize", ["person", "population"])
+def test_recorded_steps_are_the_same(normalize, monkeypatch):
+    """Batches, augmentation, dropout, encoder, optimiser and averages are one recording where nothing is censored."""
+    X, y, subjects = data()
+    shared = {**RECIPE, "penalty": None, "normalize": normalize, "keep": "ema", "augment": "standard"}
+    settings = [
+        {
+            **shared,
+            "device": "cuda",
+            "module__drop_prob": 0.25,
+            "random_state": k,
+            "max_steps": 11 + 4 * (k > 1),
+        }
+        for k in range(4)
+    ]
+    made = []
+    record = cuda_graphs.Recording.__init__
+    monkeypatch.setattr(
+        cuda_graphs.Recording, "__init__", lambda *args: made.append(len(args[2]["0.y"])) or record(*args)
+    )
+    recorded = train_together(X, y, subjects, settings)
+    assert set(made) == {4, 2}
+    monkeypatch.setattr(cuda_graphs.Recorder, "find", lambda *_: None)
+    plain = train_together(X, y, subjects, settings)
+    for k, clf in recorded.items():
+        state = plain[k].module_.state_dict()
+        for name, tensor in clf.module_.state_dict().items():
+            torch.testing.assert_close(tensor, state[name], rtol=0, atol=1e-9, msg=name)
 
 
 def test_several_recorded_groups_are_the_same(monkeypatch):

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from fleet.folds import assert_equal, data, folds, make, train_alone, train_together
 from rhythms import IDS, METHODS_AND_MODES
 
 from braindecode_censor import PAPER, CensoredEEGClassifier
+from braindecode_censor.encoders.eegnet import FastEEGNet
 from braindecode_censor.fleet import Member, train_fleet
 from braindecode_censor.fleet.resident import People
 
@@ -157,13 +159,13 @@ def test_a_loss_that_is_never_finite_is_reported_and_hurts_nobody_else():
 @pytest.mark.parametrize(
     "options",
     [
-        {"fast": False},
-        {"module": "ShallowFBCSPNet"},
+        {"module": FastEEGNet(3, 2, 64)},
+        {"optimizer": torch.optim.SGD},
         {"random_state": None},
-        {"layer": "drop_2"},
+        {"compile": True},
         {"callbacks": [("mine", object())]},
     ],
-    ids=["stock", "other", "unseeded", "layer", "callbacks"],
+    ids=["built", "optimizer", "unseeded", "compiled", "callbacks"],
 )
 def test_what_the_fleet_cannot_train_is_said(options):
     X, y, subjects = data()

@@ -1,0 +1,141 @@
+"""The network of a fleet: one module through which all members are computed, whatever its architecture."""
+
+import copy
+
+import torch
+from braindecode.modules.parametrization import MaxNormParametrize
+from torch.func import functional_call
+
+from braindecode_censor.encoders.eegnet import MaxNorm
+from braindecode_censor.fleet.masks import GivenMasks, find_places
+from braindecode_censor.fleet.stack import Layout
+from braindecode_censor.training.layers import find_layer, is_code
+
+__all__ = ["Network"]
+
+
+class Network:
+    """A pure function from one member's tensors and a batch to codes and class scores.
+
+    It is all that the fleet knows of an architecture, and it works one member at a time: ``vmap`` makes it the function
+    of a whole stack. So parameters, batch statistics and dropout masks come from outside, and nothing is remembered.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Any member's network, not changed.
+    layer : str
+        Name of the layer whose input is the latent code.
+    n_chans, n_times : int
+        Size of a trial.
+
+    Attributes
+    ----------
+    module : nn.Module
+        A copy, whose max-norm constraints are of a form that ``vmap`` knows.
+    layout : Layout
+        Of the parameters that are trained. Those that get no gradient are no part of it, for AdamW leaves them alone,
+        their weight decay included; the stack holds them among the buffers.
+    places : list of Place
+        Dropout, in the order in which a forward pass comes by.
+    """
+
+    def __init__(self, module, layer, n_chans, n_times):
+        self.module = copy.deepcopy(module).train()
+        self.module.requires_grad_(True).zero_grad()
+        frozen = {name for name, parameter in module.named_parameters() if not parameter.requires_grad}
+        self._persistent = set(module.state_dict())
+        self._caught = []
+        for name, part in list(self.module.named_modules()):
+            if type(part) is MaxNormParametrize:
+                self.module.set_submodule(name, MaxNorm(part.max_norm))
+        find_layer(self.module, layer).register_forward_pre_hook(self._catch)
+        weight = next(self.module.parameters())
+        batches = [
+            torch.arange(n * n_chans * n_times, device=weight.device).to(weight).sin().view(n, n_chans, -1)
+            for n in (2, 3)
+        ]
+        self.places = find_places(self.module, batches)
+        self.n_codes = len(self._caught) // len(batches)  # how often a forward pass calls the layer
+        self.layout = Layout(self.module, self._trained(batches[0]) - frozen)
+
+    def _catch(self, _, inputs):
+        self._caught.append(inputs)
+
+    def _trained(self, x):
+        """Names of the parameters on which the class scores depend."""
+        named = dict(self.module.named_parameters())
+        self._caught.clear()
+        with GivenMasks():
+            scores = self.module(x)
+        found = torch.autograd.grad(scores.sum(), list(named.values()), allow_unused=True)
+        self._caught.clear()
+        return {name for name, gradient in zip(named, found) if gradient is not None}
+
+    def __call__(self, tensors, x, masks=(), **known):
+        """Return codes and class scores of one member, in the mode in which the module is.
+
+        Parameters
+        ----------
+        tensors : dict of str to Tensor
+            Parameters and buffers; the latter are changed in place where the network changes them.
+        x : Tensor of shape (n, n_chans, n_times)
+            Trials.
+        masks : sequence of Tensor or None
+            Dropout masks, one for each of `places`; not needed outside training. None drops nothing.
+        **known : Tensor
+            What the network would otherwise compute from the trials, such as EEGNet's lag moments.
+
+        Returns
+        -------
+        z : Tensor of shape (n, n_features)
+            Latent codes; of width zero if the layer is never called with one row per trial, or more than once.
+        logits : Tensor of shape (n, n_outputs)
+            Scores before the softmax.
+        """
+        with GivenMasks(masks):
+            logits = functional_call(self.module, tensors, (x,), known)
+        z = x.new_zeros(len(x), 0)
+        if self.n_codes == 1:
+            inputs = self._caught.pop()
+            z = inputs[0].flatten(1) if is_code(inputs, len(x)) else z
+        self._caught.clear()
+        return z, logits
+
+    def member_state(self, module):
+        """Return one member's row of the stack.
+
+        Parameters
+        ----------
+        module : nn.Module
+            The member's own network.
+
+        Returns
+        -------
+        theta : Tensor of shape (n_parameters,)
+            What is trained.
+        rest : dict of str to Tensor
+            Buffers, and parameters that are not trained.
+        """
+        trained = set(self.layout.names)
+        rest = {name: p.detach().clone() for name, p in module.named_parameters() if name not in trained}
+        rest |= {name: buffer.clone() for name, buffer in module.named_buffers()}
+        return self.layout.pack(module), rest
+
+    def state_dict(self, theta, rest):
+        """Return what the member's own network can load.
+
+        Parameters
+        ----------
+        theta : Tensor of shape (n_parameters,)
+            What is trained.
+        rest : dict of str to Tensor
+            Buffers, and parameters that are not trained.
+
+        Returns
+        -------
+        state : dict of str to Tensor
+            Without the buffers that are not part of a state dict.
+        """
+        state = {**self.layout.unpack(theta), **rest}
+        return {name: tensor for name, tensor in state.items() if name in self._persistent}
