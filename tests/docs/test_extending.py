@@ -1,11 +1,16 @@
-"""Can a registered measure go all the way: search, cross-validation, selection, report?"""
+"""Can what a user registers go all the way: search, cross-validation, selection, report, fleets, files?"""
 
+import numpy as np
 import pytest
+from people import mixed_people
 
 import braindecode_censor as bc
 from braindecode_censor.datasets import SimulatedSubjects
+from braindecode_censor.fleet import train_fleet
 from braindecode_censor.penalties.batch import cell_rows
 from braindecode_censor.penalties.measures import MEASURES, Measure
+from braindecode_censor.search import selection
+from braindecode_censor.trials.people import TRIALWISE
 
 
 class MeanDistance(Measure):
@@ -18,6 +23,9 @@ class MeanDistance(Measure):
 @pytest.mark.filterwarnings("ignore")
 def test_autotransfer_chooses_a_registered_measure(tmp_path, monkeypatch):
     monkeypatch.setitem(MEASURES, "mean-distance", MeanDistance)
+    monkeypatch.setitem(selection.SUMMARIES, "worst", lambda values: float(np.min(values)))
+    rule = "score_valid", "worst", False, "highest validation accuracy of the worst"
+    monkeypatch.setitem(selection.RULES, "worst", rule)
     result = bc.AutoTransfer(
         SimulatedSubjects(4, 20, n_channels=4, seed=0),
         out=tmp_path,
@@ -27,3 +35,19 @@ def test_autotransfer_chooses_a_registered_measure(tmp_path, monkeypatch):
     ).run()
     assert result.selected.startswith("mean-distance-marginal-0.")
     assert "mean-distance" in result.table.index
+    assert "AutoTransfer (worst)" in result.table.index
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_registered_normalisation_trains_in_a_fleet_and_comes_back_from_a_file(tmp_path, monkeypatch):
+    monkeypatch.setitem(TRIALWISE, "halved", lambda X: X / 2)
+    X, y, people = mixed_people(3, 12)
+    options = {"penalty": None, "normalize": "halved", "max_steps": 2, "module__F1": 2, "module__D": 1}
+    alone = bc.CensoredEEGClassifier(**options).fit(X, y, subjects=people)
+    assert np.array_equal(alone.normalizer_.transform(X), X / 2)
+    (member,) = train_fleet([(0, bc.CensoredEEGClassifier(**options), np.arange(len(y)))], X, y, people)
+    assert np.allclose(member.clf.predict_proba(X), alone.predict_proba(X), atol=1e-5)
+    alone.save(tmp_path / "clf")
+    loaded = bc.CensoredEEGClassifier.load(tmp_path / "clf")
+    assert np.array_equal(loaded.predict_proba(X), alone.predict_proba(X))
+    assert np.array_equal(loaded.adapt(X[:6]).normalizer_.transform(X), X / 2)
