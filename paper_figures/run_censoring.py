@@ -89,8 +89,10 @@ def main(argv=None):
         pool = joblib.Parallel(
             n_jobs=args.jobs, return_as="generator_unordered", pre_dispatch=args.jobs, batch_size=1
         )
-        for told in pool(joblib.delayed(run_seeds)(args, options, *what) for what in todo):
-            print(told, flush=True)
+        try:
+            for told in pool(joblib.delayed(run_seeds)(args, options, *what) for what in todo):
+                print(told, flush=True)
+        finally:
             collect(args.out)
 
 

@@ -143,9 +143,17 @@ def collect(out):
         )
         for setting, by_person, by_fold in zip(note["settings"], found, probed):
             scores += [{**where, **setting, "person": k, "score": score} for k, score in enumerate(by_person)]
-            means = dict(zip(MODES, by_fold.mean(0)))
+            chance = {
+                "chance": np.mean(
+                    [
+                        1 / (len(by_person) - size)
+                        for size in map(len, np.array_split(by_person, len(by_fold)))
+                    ]
+                )
+            }
             leakage += [
-                {**where, **setting, "probe": probe, "accuracy": value} for probe, value in means.items()
+                {**where, **setting, **chance, "probe": probe, "accuracy": value}
+                for probe, value in zip(MODES, by_fold.mean(0))
             ]
     tables = {"scores": scores, "leakage": leakage, "cost": cost}
     tables = {name: pd.DataFrame(rows) for name, rows in tables.items()}

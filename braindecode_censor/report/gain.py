@@ -13,7 +13,16 @@ from statsmodels.regression.mixed_linear_model import MixedLM
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
-__all__ = ["choose_nested", "correct", "interval", "mixed_model", "smallest_detectable", "weak_people"]
+__all__ = [
+    "choose_nested",
+    "correct",
+    "describe",
+    "interval",
+    "mixed_model",
+    "nested_gain",
+    "smallest_detectable",
+    "weak_people",
+]
 
 
 def interval(gains, level=0.95, n_draws=2000, seed=0):
@@ -113,28 +122,99 @@ def choose_nested(gains, none=False):
 
     Parameters
     ----------
-    gains : ndarray of shape (n_settings, n_people, n_seeds)
+    gains : ndarray of shape (..., n_settings, n_people, n_seeds)
         Gains of every setting.
     none : bool
         Whether "none of them", with a gain of zero, can be chosen, too.
 
     Returns
     -------
-    nested : ndarray of shape (n_people, n_seeds)
+    nested : ndarray of shape (..., n_people, n_seeds)
         Gains of the settings chosen.
-    chosen : ndarray of int of shape (n_people,)
+    chosen : ndarray of int of shape (..., n_people)
         Which one; -1 is none of them.
     """
     gains = np.asarray(gains, dtype=float)
-    nested, chosen = np.full(gains.shape[1:], np.nan), np.full(gains.shape[1], -1)
-    for person in range(gains.shape[1]):
-        others = np.nanmean(np.delete(gains, person, axis=1), axis=(1, 2))
-        best = int(np.nanargmax(others))
-        if none and others[best] <= 0:
-            nested[person] = np.where(np.isfinite(gains[best, person]), 0.0, np.nan)
-        else:
-            nested[person], chosen[person] = gains[best, person], best
+    sums, counts = np.nansum(gains, axis=-1), np.isfinite(gains).sum(axis=-1)
+    left = counts.sum(axis=-1, keepdims=True) - counts
+    others = np.where(left, (sums.sum(axis=-1, keepdims=True) - sums) / np.maximum(left, 1), -np.inf)
+    chosen = others.argmax(axis=-2)
+    nested = np.take_along_axis(gains, chosen[..., None, :, None], axis=-3)[..., 0, :, :]
+    if none:
+        helps = others.max(axis=-2) > 0
+        nested, chosen = np.where(helps[..., None], nested, 0 * nested), np.where(helps, chosen, -1)
     return nested, chosen
+
+
+def nested_gain(gains, groups, none=False, level=0.95, n_draws=2000, seed=0):
+    """Test the gain that people would have got from the settings that others like best.
+
+    Parameters
+    ----------
+    gains : ndarray of shape (n_settings, n_people, n_seeds)
+        Gains of every setting.
+    groups : dict of str to ndarray of bool of shape (n_people, n_seeds)
+        Whose gain is asked for; everybody takes part in the choice.
+    none : bool
+        As for :func:`choose_nested`.
+    level : float
+        Coverage of the interval.
+    n_draws : int
+        Samples.
+    seed : int
+        Seed of the samples.
+
+    Returns
+    -------
+    table : DataFrame
+        For every group ``people``, ``gain``, ``low``, ``high``, ``p`` (two-sided) and ``error`` (standard error).
+
+    Notes
+    -----
+    All people choose from the same scores, so their nested gains are no independent numbers, and a t-test of them finds
+    gains twice as often as it should where there are none. So the choice is part of what is repeated. A sample has the
+    gains of a study in which no setting gains anything: means of settings are taken out, and what is left is given
+    random signs, the same for all numbers of a person, and for what a seed does to everybody the same for the seed (a
+    wild bootstrap over people and seeds). The nested choice is made anew in every sample.
+    """
+    gains, rng = np.asarray(gains, dtype=float), np.random.default_rng(seed)
+    n_people, n_seeds = gains.shape[1:]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a setting of which all trainings failed has no mean
+        by_seed = np.nanmean(gains, axis=1, keepdims=True)
+        of_seeds = by_seed - np.nanmean(by_seed, axis=2, keepdims=True)
+    of_people = (gains - by_seed) * np.sqrt(n_people / max(1, n_people - 1))
+    of_seeds = of_seeds * np.sqrt(n_seeds / max(1, n_seeds - 1))
+    drawn = {name: [] for name in groups}
+    for size in _in_parts(n_draws, gains.size):
+        signs = (rng.choice([-1.0, 1.0], (size, 1, *shape)) for shape in ((n_people, 1), (1, n_seeds)))
+        nested, _ = choose_nested(next(signs) * of_people + next(signs) * of_seeds, none)
+        for name, mask in groups.items():
+            drawn[name].append(_mean_of(nested, mask))
+    nested, _ = choose_nested(gains, none)
+    rows = {}
+    for name, mask in groups.items():
+        gain, chance = float(_mean_of(nested, mask)), np.concatenate(drawn[name])
+        low, high = gain - np.nanquantile(chance, [(1 + level) / 2, (1 - level) / 2])
+        p = (1 + (np.abs(chance) >= abs(gain) - 1e-12).sum()) / (1 + n_draws)
+        people = (np.isfinite(nested) & mask).any(axis=1).sum()
+        rows[name] = {"people": people, "gain": gain, "low": low, "high": high, "p": p, "error": chance.std()}
+        if not people:
+            rows[name] = {"people": 0}
+    return pd.DataFrame.from_dict(
+        rows, orient="index", columns=["people", "gain", "low", "high", "p", "error"]
+    )
+
+
+def _in_parts(n_draws, size, most=4_000_000):
+    """Numbers of samples that fit into memory at a time."""
+    step = max(1, most // size)
+    return [min(step, n_draws - begun) for begun in range(0, n_draws, step)]
+
+
+def _mean_of(gains, mask):
+    known = np.isfinite(gains) & mask
+    return np.where(known, gains, 0.0).sum(axis=(-2, -1)) / np.maximum(known.sum(axis=(-2, -1)), 1)
 
 
 def weak_people(baseline, share=0.5):
@@ -185,13 +265,15 @@ def correct(p):
     return p
 
 
-def smallest_detectable(gains, n_tests=1, power=0.8, alpha=0.05):
+def smallest_detectable(error, n_people, n_tests=1, power=0.8, alpha=0.05):
     """Return the gain that a study would have found with high probability, had it been there.
 
     Parameters
     ----------
-    gains : ndarray of shape (n_people, n_seeds)
-        Gains, of which only the spread between people's means is used.
+    error : float
+        Standard error of the gain.
+    n_people : int
+        People it was measured on.
     n_tests : int
         Tests of the question: the largest gain among them has to pass Holm's first step.
     power : float
@@ -202,35 +284,29 @@ def smallest_detectable(gains, n_tests=1, power=0.8, alpha=0.05):
     Returns
     -------
     gain : float
-        Of a two-sided paired t-test.
+        Of a two-sided paired t-test; NaN for fewer than three people.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        means = np.nanmean(gains, axis=1)
-    means = means[np.isfinite(means)]
-    if len(means) < 3:
+    if not n_people >= 3 or np.isnan(error):
         return np.nan
-    effect = TTestPower().solve_power(nobs=len(means), alpha=alpha / n_tests, power=power)
-    return float(np.ravel(effect)[0] * means.std(ddof=1))
+    effect = TTestPower().solve_power(nobs=n_people, alpha=alpha / n_tests, power=power)
+    return float(np.ravel(effect)[0] * error * np.sqrt(n_people))
 
 
-def describe(gains, n_tests=1):
-    """Sum up the gains of one setting.
+def describe(gains):
+    """Sum up the gains of one setting that nobody has chosen.
 
     Parameters
     ----------
     gains : ndarray of shape (n_people, n_seeds)
         Gains.
-    n_tests : int
-        Tests of the question, for the smallest detectable gain.
 
     Returns
     -------
-    row : pandas.Series
-        ``people``, ``gain``, ``low``, ``high``, ``p`` and ``detectable``.
+    row : dict of str to float
+        ``people``, ``gain``, ``low`` and ``high`` by :func:`interval`, ``p`` by :func:`mixed_model`.
     """
     if not np.isfinite(gains).any():
-        return pd.Series({"people": 0}, dtype=float)
+        return {"people": 0, "gain": np.nan, "low": np.nan, "high": np.nan, "p": np.nan}
     gain, low, high = interval(gains)
-    row = {"people": int(np.isfinite(gains).any(axis=1).sum()), "gain": gain, "low": low, "high": high}
-    return pd.Series({**row, "p": mixed_model(gains)["p"], "detectable": smallest_detectable(gains, n_tests)})
+    people = int(np.isfinite(gains).any(axis=1).sum())
+    return {"people": people, "gain": gain, "low": low, "high": high, "p": mixed_model(gains)["p"]}

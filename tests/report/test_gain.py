@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
-from statsmodels.stats.power import TTestPower
 
 from braindecode_censor.report.gain import (
     choose_nested,
@@ -11,6 +10,7 @@ from braindecode_censor.report.gain import (
     describe,
     interval,
     mixed_model,
+    nested_gain,
     smallest_detectable,
     weak_people,
 )
@@ -124,11 +124,58 @@ def test_holm_by_hand():
 
 def test_the_smallest_detectable_gain_is_detected_four_times_in_five():
     rng = np.random.default_rng(9)
-    sizes = {"people": 12, "seeds": 4, "shared": 0.0}
-    spread = np.sqrt(0.02**2 + 0.03**2 / 4)
-    expected = spread * TTestPower().solve_power(nobs=12, alpha=0.05 / 15, power=0.8)
-    found = [smallest_detectable(draw(rng, **sizes), 15) for _ in range(50)]
-    assert np.mean(found) == pytest.approx(expected, rel=0.1)
-    p = [ttest_1samp(draw(rng, expected, **sizes).mean(axis=1), 0).pvalue for _ in range(400)]
+    error = np.sqrt((0.02**2 + 0.03**2 / 4) / 12)
+    gain = smallest_detectable(error, 12, 15)
+    found = (draw(rng, gain, people=12, seeds=4, shared=0.0) for _ in range(400))
+    p = [ttest_1samp(gains.mean(axis=1), 0).pvalue for gains in found]
     assert np.mean(np.array(p) < 0.05 / 15) == pytest.approx(0.8, abs=0.07)
-    assert smallest_detectable(draw(rng), 1) < smallest_detectable(draw(np.random.default_rng(9)), 15) * 1.5
+    assert smallest_detectable(error, 12) < 0.8 * gain and np.isnan(smallest_detectable(error, 2))
+
+
+def draw_settings(rng, gain=0.0, harm=0.0, weights=5, people=14, seeds=3):
+    gains = 0.01 * rng.normal(size=(weights, people, seeds)) - 0.01 * rng.normal(size=(people, seeds))
+    gains[1] += gain
+    gains[-1] -= harm
+    return gains
+
+
+def test_a_nested_gain_is_tested_with_its_choice():
+    rng, everybody = np.random.default_rng(10), {"all": np.ones((14, 3), dtype=bool)}
+    p, naive = [], []
+    for _ in range(200):
+        gains = draw_settings(rng)
+        p.append(nested_gain(gains, everybody, n_draws=200).loc["all", "p"])
+        naive.append(ttest_1samp(choose_nested(gains)[0].mean(axis=1), 0).pvalue)
+    assert np.mean(np.array(naive) < 0.05) > 0.08
+    assert np.mean(np.array(p) < 0.05) <= 0.06
+
+
+def test_a_planted_gain_is_found_beside_weights_that_destroy_the_task():
+    rng, everybody = np.random.default_rng(11), {"all": np.ones((14, 3), dtype=bool)}
+    found = [
+        nested_gain(draw_settings(rng, 0.012, 0.1), everybody, none, n_draws=200).loc["all"]
+        for none in (False, True)
+        for _ in range(20)
+    ]
+    assert np.mean([row["p"] < 0.05 for row in found]) > 0.8
+    assert np.mean([row["low"] <= 0.012 <= row["high"] for row in found]) > 0.85
+
+
+def test_groups_share_the_choice_and_nobody_is_nobody():
+    rng, weak = np.random.default_rng(12), np.zeros((14, 3), dtype=bool)
+    gains = draw_settings(rng, 0.1)
+    weak[:4] = True
+    found = nested_gain(
+        gains, {"all": ~np.zeros_like(weak), "weak": weak, "nobody": weak & False}, n_draws=50
+    )
+    assert found.loc["weak", "gain"] == pytest.approx(gains[1, :4].mean())
+    assert found["people"].tolist() == [14, 4, 0] and np.isnan(found.loc["nobody", "p"])
+
+
+def test_a_training_that_failed_is_left_out():
+    gains = draw_settings(np.random.default_rng(13), 0.1)
+    gains[1, 0, 0], gains[2] = np.nan, np.nan
+    nested, chosen = choose_nested(gains)
+    assert (chosen == 1).all() and np.isnan(nested[0, 0]) and np.isfinite(nested).sum() == 14 * 3 - 1
+    found = nested_gain(gains, {"all": np.ones((14, 3), dtype=bool)}, n_draws=50).loc["all"]
+    assert found["gain"] == pytest.approx(np.nanmean(gains[1])) and found["p"] < 0.05

@@ -1,0 +1,259 @@
+"""Tables of the censoring study: whether it helps on top, what could have been found, and what it costs."""
+
+import numpy as np
+import pandas as pd
+
+from braindecode_censor.report.gain import (
+    choose_nested,
+    correct,
+    describe,
+    interval,
+    nested_gain,
+    smallest_detectable,
+    weak_people,
+)
+from braindecode_censor.search.family import find_candidates
+
+__all__ = [
+    "GROUPS",
+    "answers",
+    "controls",
+    "costs_of_half",
+    "gains_by_setting",
+    "gains_by_weight",
+    "read_gains",
+]
+
+_WHERE = ["recording", "base"]
+_HALF = 0.5
+#: Who is asked about -> how they are called in tables.
+GROUPS = {"all": "everybody", "weak": "weaker half"}
+
+
+class Gains:
+    """Gains of one recipe on one recording.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        Rows of one recording and one base, from ``scores.csv``.
+
+    Attributes
+    ----------
+    weights, gains : dict of (str, str) to ndarray
+        Method and mode -> weights, and gains of shape (n_weights, n_people, n_seeds) over the same batches without a
+        penalty.
+    baselines : dict of str to ndarray of shape (n_people, n_seeds)
+        Mode -> scores without a penalty.
+    weak : ndarray of bool of shape (n_people, n_seeds)
+        Who is weak by the other seeds of the recipe.
+    """
+
+    def __init__(self, scores):
+        cells = scores.pivot_table(
+            index=["control", "method", "mode", "weight"],
+            columns=["person", "seed"],
+            values="score",
+            dropna=False,
+        )
+        cells = cells[cells.notna().any(axis=1)]
+        n_people, n_seeds = scores["person"].nunique(), scores["seed"].nunique()
+        self._cells = {key: row.reshape(n_people, n_seeds) for key, row in zip(cells.index, cells.to_numpy())}
+        plain = {mode: self._cells["batches", "none", mode, 0.0] for mode in ("marginal", "conditional")}
+        self.baselines = {**plain, "complementary": plain["marginal"]}  # whose batches are the same
+        self.weights, self.gains = {}, {}
+        for method, mode in dict.fromkeys(key[1:3] for key in self._cells if key[0] == "censored"):
+            weights = sorted(key[3] for key in self._cells if key[:3] == ("censored", method, mode))
+            found = [self._cells["censored", method, mode, weight] for weight in weights]
+            self.weights[method, mode] = np.array(weights)
+            self.gains[method, mode] = np.stack(found) - self.baselines[mode]
+        self.weak = weak_people(plain["conditional"])
+
+    @property
+    def groups(self):
+        """Whom to ask about."""
+        return {"all": np.ones_like(self.weak), "weak": self.weak}
+
+    def controls(self):
+        """Return the gains of what should not gain.
+
+        Returns
+        -------
+        gains : dict of (str, str, str) to ndarray of shape (n_people, n_seeds)
+            Control, method and mode -> gains; for "batches", those of balanced over plain ones.
+        """
+        found = {}
+        for (control, method, mode, _), scores in self._cells.items():
+            if control in ("reveal", "labels"):
+                found[control, method, mode] = scores - self.baselines[mode]
+            elif control == "batches":
+                found[control, method, mode] = scores - self._cells["shuffle", "none", "marginal", 0.0]
+        return found
+
+
+def read_gains(scores):
+    """Sort the scores of a study by recording and recipe.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        All of them.
+
+    Returns
+    -------
+    gains : dict of (str, str) to Gains
+        Recording and base -> gains.
+    """
+    return {key: Gains(part) for key, part in scores.groupby(_WHERE)}
+
+
+def answers(gains):
+    """Answer whether censoring helps, were it chosen on other people among all methods, modes, weights and none.
+
+    Parameters
+    ----------
+    gains : dict
+        From :func:`read_gains`.
+
+    Returns
+    -------
+    table : DataFrame
+        One row per recording, base and group, corrected for all rows of the recording. ``score`` is the recipe's.
+    """
+    rows = []
+    for (recording, base), found in gains.items():
+        every, groups = np.concatenate(list(found.gains.values())), found.groups
+        censored = (choose_nested(every, none=True)[1] >= 0).mean()
+        n_tests = len(groups) * sum(key[0] == recording for key in gains)
+        for group, row in _detectable(nested_gain(every, groups, none=True), n_tests).iterrows():
+            score = (
+                np.mean(found.baselines["conditional"], where=groups[group])
+                if groups[group].any()
+                else np.nan
+            )
+            where = {"recording": recording, "base": base, "group": group, "seeds": every.shape[2]}
+            rows.append({**where, "score": score, "censored": censored, **row})
+    return _corrected(pd.DataFrame(rows), ["recording"])
+
+
+def _detectable(table, n_tests):
+    found = [smallest_detectable(row.error, row.people, n_tests) for row in table.itertuples()]
+    return table.assign(detectable=found)
+
+
+def gains_by_setting(gains):
+    """Test all methods and modes, each with the weight that other people like best.
+
+    Parameters
+    ----------
+    gains : dict
+        From :func:`read_gains`.
+
+    Returns
+    -------
+    table : DataFrame
+        One row per recording, base, group, method and mode, corrected for the methods and modes. ``weight`` is the one
+        chosen for most people; ``usual_gain``, ``usual_p`` and ``usual_p_holm`` are those of the weight that the
+        family of candidates uses, which nobody chose, by a mixed model.
+    """
+    rows = []
+    for (recording, base), found in gains.items():
+        for (method, mode), every in found.gains.items():
+            weights, groups = found.weights[method, mode], found.groups
+            _, chosen = choose_nested(every)
+            usual = find_candidates([f"{base}+{method}-{mode}"])[0][0].spec["weight"]
+            for group, row in _detectable(nested_gain(every, groups), len(found.gains)).iterrows():
+                where = {"recording": recording, "base": base, "group": group, "method": method, "mode": mode}
+                where["weight"] = weights[np.bincount(chosen).argmax()]
+                fixed = every[np.isclose(weights, usual)]
+                fixed = describe(np.where(groups[group], fixed[0], np.nan)) if len(fixed) else {}
+                fixed = {"usual_gain": fixed.get("gain", np.nan), "usual_p": fixed.get("p", np.nan)}
+                rows.append({**where, **row, **fixed})
+    table = _corrected(pd.DataFrame(rows), [*_WHERE, "group"])
+    return _corrected(table, [*_WHERE, "group"], "usual_p")
+
+
+def controls(gains):
+    """Test what should not gain.
+
+    Parameters
+    ----------
+    gains : dict
+        From :func:`read_gains`.
+
+    Returns
+    -------
+    table : DataFrame
+        One row per recording, base, control, method and mode, corrected within each recording, base and control.
+    """
+    rows = []
+    for (recording, base), found in gains.items():
+        for (control, method, mode), every in found.controls().items():
+            row = {"recording": recording, "base": base, "control": control, "method": method, "mode": mode}
+            rows.append({**row, **describe(every)})
+    return _corrected(pd.DataFrame(rows), [*_WHERE, "control"])
+
+
+def _corrected(table, question, name="p"):
+    table[f"{name}_holm"] = table.groupby(question)[name].transform(correct)
+    return table
+
+
+def gains_by_weight(gains, leakage):
+    """List gain and leakage at every weight.
+
+    Parameters
+    ----------
+    gains : dict
+        From :func:`read_gains`.
+    leakage : DataFrame
+        From ``leakage.csv``.
+
+    Returns
+    -------
+    table : DataFrame
+        One row per recording, base, method, mode and weight: ``gain`` with ``low`` and ``high``, ``excess``, the
+        accuracy over chance of the probe that the mode fights, and ``share``, that excess over the baseline's.
+    """
+    rows = []
+    by = [*_WHERE, "control", "method", "mode", "weight", "probe"]
+    leakage = leakage.assign(excess=leakage["accuracy"] - leakage["chance"]).groupby(by)["excess"].mean()
+    for key, found in gains.items():
+        for (method, mode), every in found.gains.items():
+            plain = leakage[
+                (*key, "batches", "none", "conditional" if mode == "conditional" else "marginal", 0.0, mode)
+            ]
+            for weight, one in zip(found.weights[method, mode], every):
+                excess = leakage[(*key, "censored", method, mode, weight, mode)]
+                gain, low, high = interval(one, n_draws=1000)
+                row = dict(zip(_WHERE, key)) | {"method": method, "mode": mode, "weight": weight}
+                row |= {"gain": gain, "low": low, "high": high, "excess": excess, "share": excess / plain}
+                rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def costs_of_half(table):
+    """Tell what censoring costs at the smallest weight that halves leakage.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From :func:`gains_by_weight`.
+
+    Returns
+    -------
+    table : DataFrame
+        One row per recording, base, method and mode: ``falls``, whether leakage at the largest weight is lower than at
+        the smallest; ``least``, the lowest share that is left; and ``weight``, ``gain``, ``low`` and ``high`` where
+        half or less is left, NaN where it never is.
+    """
+    rows = []
+    for key, part in table.groupby([*_WHERE, "method", "mode"], sort=False):
+        part = part.sort_values("weight")
+        row = dict(zip([*_WHERE, "method", "mode"], key))
+        row |= {"falls": part["share"].iloc[-1] < part["share"].iloc[0], "least": part["share"].min()}
+        enough = part[part["share"] <= _HALF]
+        names = ["weight", "gain", "low", "high"]
+        row |= dict.fromkeys(names, np.nan) if enough.empty else enough.iloc[0][names].to_dict()
+        rows.append(row)
+    return pd.DataFrame(rows)

@@ -1,0 +1,117 @@
+"""The tables say what was planted in simulated scores of a study."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from braindecode_censor.report import censoring_tables as tables
+from braindecode_censor.report.censoring_page import as_markdown
+
+WEIGHTS = (0.1, 0.3, 1.0)
+
+
+def make_scores(effect=0.0, weak_only=False, seed=0, people=12, seeds=3):
+    """Scores of two methods and three modes; mmd-conditional gains `effect` at its middle weight."""
+    rng = np.random.default_rng(seed)
+    person = np.linspace(0.4, 0.8, people)[:, None] + np.zeros(seeds)
+    rows = []
+
+    def add(scores, *setting):
+        rows.extend(
+            ("erp", "person", s, *setting, p, scores[p, s]) for p in range(people) for s in range(seeds)
+        )
+
+    def noise():
+        return person + 0.01 * rng.normal(size=(people, seeds))
+
+    for mode in ("marginal", "conditional"):
+        add(noise(), "none", mode, 0.0, "batches")
+    add(noise(), "none", "marginal", 0.0, "shuffle")
+    for method in ("mmd", "adv"):
+        for mode in ("marginal", "conditional", "complementary"):
+            for weight in WEIGHTS:
+                planted = effect * ((method, mode, weight) == ("mmd", "conditional", 0.3))
+                add(noise() + planted * ((person < 0.6) | (not weak_only)), method, mode, weight, "censored")
+        add(noise() - 0.05, method, "conditional", -0.3, "reveal")
+        add(noise(), method, "conditional", 0.3, "labels")
+    columns = ["recording", "base", "seed", "method", "mode", "weight", "control", "person", "score"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def make_leakage(scores):
+    rows = scores.drop(columns=["person", "score"]).drop_duplicates()
+    fall = {0.0: 0.9, 0.1: 0.8, 0.3: 0.4, 1.0: 0.3}
+    parts = [rows.assign(probe=probe) for probe in ("marginal", "conditional", "complementary")]
+    frame = pd.concat(parts, ignore_index=True).assign(chance=0.1)
+    frame["accuracy"] = frame["weight"].abs().map(fall)
+    frame.loc[frame["method"] == "adv", "accuracy"] = 0.9
+    return frame
+
+
+def all_tables(effect, **options):
+    scores = make_scores(effect, **options)
+    gains = tables.read_gains(scores)
+    by_weight = tables.gains_by_weight(gains, make_leakage(scores))
+    cost = pd.DataFrame(
+        [("erp", "person", 0, 60, 90.0)], columns=["recording", "base", "seed", "trainings", "seconds"]
+    )
+    return {
+        "answers": tables.answers(gains),
+        "settings": tables.gains_by_setting(gains),
+        "controls": tables.controls(gains),
+        "half": tables.costs_of_half(by_weight),
+        "cost": cost,
+    }
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return all_tables(0.05)
+
+
+@pytest.fixture(scope="module")
+def nothing():
+    return all_tables(0.0)
+
+
+def test_a_planted_gain_is_found_and_its_weight_named(planted):
+    row = planted["answers"].set_index("group").loc["all"]
+    assert row["gain"] == pytest.approx(0.05, abs=0.01) and row["p_holm"] < 0.01 and row["censored"] == 1.0
+    best = planted["settings"].set_index(["group", "method", "mode"]).loc[("all", "mmd", "conditional")]
+    assert best["weight"] == 0.3 and best["p_holm"] < 0.01
+    others = planted["settings"].query("method == 'adv'")
+    assert (others["p_holm"] > 0.05).all()
+
+
+def test_nothing_is_found_where_nothing_is(nothing):
+    assert (nothing["answers"]["p_holm"] > 0.05).all() and (nothing["settings"]["p_holm"] > 0.05).all()
+    assert nothing["answers"]["gain"].abs().max() < 0.01
+    assert (nothing["settings"]["p_holm"] >= nothing["settings"]["p"]).all()
+
+
+def test_a_gain_of_the_weak_alone_is_theirs():
+    found = all_tables(0.06, weak_only=True)["answers"].set_index("group")["gain"]
+    assert found["weak"] == pytest.approx(0.06, abs=0.01) and found["all"] == pytest.approx(0.03, abs=0.01)
+
+
+def test_controls_are_told_apart(nothing):
+    found = nothing["controls"].groupby("control")["gain"].mean()
+    assert found["reveal"] == pytest.approx(-0.05, abs=0.01)
+    assert abs(found["labels"]) < 0.01 and abs(found["batches"]) < 0.01
+
+
+def test_the_weight_that_halves_leakage(planted):
+    half = planted["half"].set_index(["method", "mode"])
+    row = half.loc[("mmd", "conditional")]
+    # 0.4 less chance is 0.3, of 0.8: less than half
+    assert row["weight"] == 0.3 and row["gain"] == pytest.approx(0.05, abs=0.01)
+    assert row["falls"] and row["least"] == pytest.approx(0.25)
+    assert np.isnan(half.loc[("adv", "marginal"), "weight"]) and not half.loc[("adv", "marginal"), "falls"]
+
+
+def test_the_page_says_it_plainly(planted, nothing):
+    assert "On top of `person` censoring **helps**: +0.0" in as_markdown(planted)
+    text = as_markdown(nothing)
+    assert "On top of `person` **no gain** was found" in text and "probability of 80 %" in text
+    assert "60 trainings, 1.5 minutes" in text and "not reached" in text
+    assert text.count("| mmd | conditional | ") >= 2 and "nan" not in text
