@@ -1,12 +1,15 @@
 """The network of a fleet: one module through which all members are computed, whatever its architecture."""
 
 import copy
+from contextlib import nullcontext
 
 import torch
 from braindecode.modules.parametrization import MaxNormParametrize
 from torch.func import functional_call
 
 from braindecode_censor.encoders.eegnet import MaxNorm
+from braindecode_censor.encoders.norm import under_vmap
+from braindecode_censor.fleet.convolution import ConvolveByProducts
 from braindecode_censor.fleet.masks import GivenMasks, find_places
 from braindecode_censor.fleet.stack import Layout
 from braindecode_censor.training.layers import find_layer, is_code
@@ -93,7 +96,9 @@ class Network:
         logits : Tensor of shape (n, n_outputs)
             Scores before the softmax.
         """
-        with GivenMasks(masks):
+        # compiled, only EEGNet pays, which has no convolutions left
+        by_products = under_vmap() and not torch.compiler.is_compiling()
+        with GivenMasks(masks), ConvolveByProducts() if by_products else nullcontext():
             logits = functional_call(self.module, tensors, (x,), known)
         z = x.new_zeros(len(x), 0)
         if self.n_codes == 1:

@@ -1,0 +1,45 @@
+"""Is a product of filters and windows the convolution that torch computes?"""
+
+import pytest
+import torch
+from torch.func import vmap
+from torch.nn import functional as F
+
+from braindecode_censor.fleet.convolution import convolve
+
+CASES = {
+    "in time": (F.conv1d, (5, 4, 20), (6, 4, 3), {}),
+    "padded": (F.conv1d, (5, 4, 20), (6, 4, 3), {"padding": 1}),
+    "same, even": (F.conv1d, (5, 4, 20), (6, 4, 4), {"padding": "same"}),
+    "dilated": (F.conv1d, (5, 4, 20), (6, 4, 3), {"dilation": 4, "padding": (2,)}),
+    "strided": (F.conv1d, (5, 4, 20), (6, 4, 3), {"stride": 3}),
+    "groups": (F.conv1d, (5, 4, 20), (6, 2, 3), {"groups": 2}),
+    "time of every channel": (F.conv2d, (5, 1, 3, 20), (6, 1, 1, 7), {"padding": (0, 3)}),
+    "space": (F.conv2d, (5, 4, 3, 20), (6, 4, 3, 1), {}),
+    "depthwise space": (F.conv2d, (5, 4, 3, 20), (8, 1, 3, 1), {"groups": 4}),
+    "time and space": (F.conv2d, (5, 1, 20, 3), (6, 1, 7, 3), {}),
+    "everything": (F.conv2d, (5, 4, 9, 8), (6, 2, 3, 2), {"groups": 2, "stride": (2, 1), "dilation": (1, 3)}),
+    "one filter for all": (F.conv2d, (5, 2, 4, 4), (3, 2, 4, 4), {"padding": "valid"}),
+}
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize(("function", "signals", "filters", "options"), CASES.values(), ids=CASES)
+def test_equal_to_torchs(function, signals, filters, options, bias):
+    torch.manual_seed(0)
+    x, weight = (
+        torch.randn(3, *size, dtype=torch.float64, requires_grad=True) for size in (signals, filters)
+    )
+    inputs = [x, weight, *([torch.randn(3, filters[0], dtype=x.dtype, requires_grad=True)] if bias else [])]
+    found = vmap(lambda *given: convolve(*given, **options))(*inputs)
+    expected = torch.stack([function(*given, **options) for given in zip(*inputs)])
+    torch.testing.assert_close(found, expected)
+    cotangent = torch.randn_like(expected)
+    for one, other in zip(*(torch.autograd.grad(y, inputs, cotangent) for y in (found, expected))):
+        torch.testing.assert_close(one, other)
+
+
+def test_filters_that_all_members_share():
+    x, weight = torch.randn(3, 5, 4, 20), torch.randn(6, 4, 3)
+    found = vmap(lambda x: convolve(x, weight))(x)
+    torch.testing.assert_close(found, torch.stack([F.conv1d(one, weight) for one in x]))
