@@ -13,6 +13,12 @@ def numbers(pattern, output):
     return [float(found) for found in re.findall(pattern, output)]
 
 
+def own_loop(output):
+    plain, censored = numbers(r"over chance ([\d.]+)", output)
+    assert censored < plain
+    assert all(score > 0.6 for score in numbers(r"somebody new ([\d.]+)", output))
+
+
 def callback(output):
     watched, censored = numbers(r"critic ([\d.]+),", output)
     assert censored < watched
@@ -66,8 +72,10 @@ def winning_model(output):
 
 
 CHECKS = {
+    "lightning_module": own_loop,
     "plot_autotransfer": autotransfer,
     "plot_braindecode_callback": callback,
+    "plot_braindecode_loop": own_loop,
     "plot_custom_measure": custom_measure,
     "plot_leakage_report": leakage_report,
     "plot_moabb_benchmark": moabb_benchmark,
@@ -75,7 +83,7 @@ CHECKS = {
     "plot_torch_loop": torch_loop,
     "plot_winning_model": winning_model,
 }
-WITHOUT_FIGURE = {"plot_autotransfer"}
+WITHOUT_FIGURE = {"lightning_module", "plot_autotransfer"}
 
 
 def test_every_example_is_checked():
@@ -85,6 +93,8 @@ def test_every_example_is_checked():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CHECKS))
 def test_example(name, tmp_path):
+    if name == "lightning_module":
+        pytest.importorskip("lightning")
     run = run_script(EXAMPLES / f"{name}.py", tmp_path)
     assert run.code == 0, run.output[-3000:]
     assert run.seconds < 60
