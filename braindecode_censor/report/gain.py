@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from scipy.stats import bootstrap, t
+from scipy.stats import bootstrap, sem, t, ttest_1samp
 from statsmodels.regression.mixed_linear_model import MixedLM
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
@@ -60,9 +60,8 @@ def interval(gains, level=0.95, n_draws=2000, seed=0):
 
     def statistic(people, seeds, axis=-1):
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", RuntimeWarning
-            )  # nobody of those drawn was tested with the seeds drawn
+            # Maybe nobody of those drawn was tested with the seeds drawn.
+            warnings.simplefilter("ignore", RuntimeWarning)
             return np.nanmean(gains[people[..., :, None], seeds[..., None, :]], axis=(-2, -1))
 
     samples = (np.arange(n_people), np.arange(n_seeds))
@@ -97,7 +96,8 @@ def mixed_model(gains):
     result : dict of str to float
         ``gain`` and ``error``, the fixed effect and its standard error, and the two-sided ``p`` by Student's t with as
         many degrees of freedom as there are people, less one: normal quantiles are too small for a dozen of them.
-        With equally many seeds for everybody and people who differ this is the paired t-test of their means.
+        With equally many seeds for everybody and people who differ this is the paired t-test of their means, which
+        is done where there is one seed.
     """
     person, seed = np.nonzero(np.isfinite(gains))
     values = np.asarray(gains, dtype=float)[person, seed]
@@ -105,16 +105,24 @@ def mixed_model(gains):
     if n_people < 2 or spread < 1e-12:
         sure = n_people > 1 and values.any()  # the same gain for everybody, every time
         return {"gain": float(values.mean()), "error": np.nan if n_people < 2 else 0.0, "p": float(not sure)}
+    if len(values) == n_people:  # one number each: what is a person's own cannot be told from the rest
+        return _paired_test(values)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # says that people who do not differ are at the edge of what is allowed
+        # It says that people who do not differ are at the edge of what is allowed, which they may be.
+        warnings.simplefilter("ignore")
         # In units of the spread, for tolerances are made for numbers around one; Powell's method, because those with
         # gradients run away here.
         model = MixedLM(values / spread, np.ones((len(values), 1)), groups=person)
-        fit = model.fit(reml=True, method="powell")
+        try:
+            fit = model.fit(reml=True, method="powell")
+        except np.linalg.LinAlgError:  # seeds that do not differ at all leave no noise to estimate
+            return _paired_test(np.array([values[person == k].mean() for k in np.unique(person)]))
     gain, error = float(fit.fe_params[0] * spread), float(fit.bse_fe[0] * spread)
     return {"gain": gain, "error": error, "p": float(2 * t.sf(abs(gain / error), n_people - 1))}
+
+
+def _paired_test(means):
+    return {"gain": float(means.mean()), "error": float(sem(means)), "p": float(ttest_1samp(means, 0).pvalue)}
 
 
 def choose_nested(gains, none=False):

@@ -42,6 +42,8 @@ def test_the_mixed_model_is_the_paired_test_where_everybody_has_all_seeds():
     found, expected = mixed_model(gains), ttest_1samp(gains.mean(axis=1), 0)
     assert found["gain"] == pytest.approx(gains.mean(), abs=1e-6)
     assert found["p"] == pytest.approx(expected.pvalue, rel=1e-2)
+    single, plain = mixed_model(gains[:, :1]), ttest_1samp(gains[:, 0], 0)
+    assert (single["gain"], single["p"]) == pytest.approx((gains[:, 0].mean(), plain.pvalue))
     assert mixed_model(-gains)["p"] == pytest.approx(found["p"]) and mixed_model(-gains)["gain"] < 0
 
 
@@ -63,6 +65,11 @@ def test_gains_that_are_all_alike():
     assert mixed_model(np.zeros((4, 3)))["p"] == 1.0
     assert mixed_model(np.full((4, 3), 0.1))["p"] == 0.0
     assert mixed_model(np.full((1, 3), 0.1))["p"] == 1.0
+
+
+def test_seeds_that_do_not_differ_are_one_seed():
+    means = np.linspace(-0.1, 0.2, 12)
+    assert mixed_model(np.tile(means[:, None], 8))["p"] == pytest.approx(ttest_1samp(means, 0).pvalue)
 
 
 def test_the_best_of_many_weights_gains_by_luck_and_the_nested_choice_does_not():

@@ -1,0 +1,249 @@
+"""What censoring does on top of a decoder that is trained well: tables, words and figures of the censoring study.
+
+python paper_figures/plot_censoring.py --results DIR               # a folder of run_censoring.py
+python paper_figures/plot_censoring.py --results DIR --docs docs   # the tables and figures of the documentation, too
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from braindecode_censor.figures.style import (
+    PAGE,
+    PALETTE,
+    colour_of,
+    label_of,
+    legend_above,
+    new_figure,
+    style,
+)
+from braindecode_censor.report.censoring_page import as_markdown
+from braindecode_censor.report.censoring_runs import collect
+from braindecode_censor.report.censoring_tables import (
+    answers,
+    controls,
+    costs_of_half,
+    gains_by_setting,
+    gains_by_weight,
+    read_gains,
+)
+from braindecode_censor.report.gain import choose_nested
+
+__all__ = ["draw_leakage", "draw_people", "draw_trade", "draw_weights", "main", "make_tables"]
+
+_MODES = dict(zip(("marginal", "conditional", "complementary"), PALETTE))
+_NAME = "censoring"
+
+
+def make_tables(out):
+    """Read a study and compute its tables.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of ``run_censoring.py``.
+
+    Returns
+    -------
+    tables : dict of str to DataFrame
+        ``answers``, ``settings``, ``controls``, ``weights``, ``half``, ``cost`` and ``people``.
+    """
+    scores, leakage = collect(out)
+    gains = read_gains(scores)
+    weights = gains_by_weight(gains, leakage)
+    cost = pd.read_csv(out / "cost.csv").groupby(["recording", "base", "device"], as_index=False)
+    return {
+        "answers": answers(gains),
+        "settings": gains_by_setting(gains),
+        "controls": controls(gains),
+        "weights": weights,
+        "half": costs_of_half(weights),
+        "cost": cost[["trainings", "seconds"]].sum(),
+        "people": people_table(gains),
+    }
+
+
+def people_table(gains):
+    """List everybody's score without censoring, and gain with what others would choose.
+
+    Parameters
+    ----------
+    gains : dict
+        From :func:`~braindecode_censor.report.censoring_tables.read_gains`.
+
+    Returns
+    -------
+    table : DataFrame
+        Columns recording, base, person, score, gain and spread, the standard error of the gain over seeds.
+    """
+    rows = []
+    for (recording, base), found in gains.items():
+        nested, _ = choose_nested(np.concatenate(list(found.gains.values())))
+        error = (
+            nested.std(axis=1, ddof=1) / np.sqrt(nested.shape[1])
+            if nested.shape[1] > 1
+            else nested[:, 0] * np.nan
+        )
+        score = found.baselines["conditional"].mean(axis=1)
+        numbers = zip(range(len(nested)), score, nested.mean(axis=1), error)
+        rows += [(recording, base, *row) for row in numbers]
+    return pd.DataFrame(rows, columns=["recording", "base", "person", "score", "gain", "spread"])
+
+
+def _grid(table, rows, columns, height, **options):
+    """Axes for every value of two columns, with titles above and to the left."""
+    names = [list(dict.fromkeys(table[name])) for name in (rows, columns)]
+    figure, axes = new_figure(PAGE, height * len(names[0]), *map(len, names), squeeze=False, **options)
+    for axis, name in zip(axes[0], names[1]):
+        axis.set_title(label_of(name) if columns == "method" else name)
+    for row, name in zip(axes, names[0]):
+        row[0].set_ylabel(name)
+    places = {(a, b): axes[i, j] for i, a in enumerate(names[0]) for j, b in enumerate(names[1])}
+    return figure, places
+
+
+def draw_weights(table):
+    """Draw the gain against the weight, method by method.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``weights`` of one recording.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        One row per recipe; bands are 95 % intervals over people and seeds.
+    """
+    figure, places = _grid(table, "base", "method", 1.5, sharey="row")
+    for (base, method), axis in places.items():
+        axis.axhline(0, color="#595959", linewidth=0.8)
+        for mode, colour in _MODES.items():
+            line = table[(table["base"] == base) & (table["method"] == method) & (table["mode"] == mode)]
+            axis.fill_between(
+                line["weight"], line["low"], line["high"], color=colour, alpha=0.15, linewidth=0
+            )
+            axis.plot(line["weight"], line["gain"], color=colour, marker="o", markersize=2.5, label=mode)
+        axis.set_xscale("log")
+    return _finish(figure, places, "weight")
+
+
+def draw_leakage(table):
+    """Draw what is left of the leakage against the weight, method by method.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``weights`` of one recording.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        One row per recipe; 1 is what fresh probes find without censoring, 0 is chance.
+    """
+    figure, places = _grid(table, "base", "method", 1.5, sharey=True)
+    for (base, method), axis in places.items():
+        axis.axhline(0.5, color="#595959", linewidth=0.8, linestyle=":")
+        axis.axhline(1, color="#595959", linewidth=0.8)
+        for mode, colour in _MODES.items():
+            line = table[(table["base"] == base) & (table["method"] == method) & (table["mode"] == mode)]
+            axis.plot(line["weight"], line["share"], color=colour, marker="o", markersize=2.5, label=mode)
+        axis.set_xscale("log")
+    return _finish(figure, places, "weight")
+
+
+def _finish(figure, places, label):
+    for axis in places.values():
+        axis.set_xlabel(label if axis.get_subplotspec().is_last_row() else "")
+    legend_above(figure, *next(iter(places.values())).get_legend_handles_labels())
+    return figure
+
+
+def draw_trade(table):
+    """Draw the gain against what is left of the leakage.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``weights`` of all recordings.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        One panel per recording and recipe, one point per method, mode and weight.
+    """
+    figure, places = _grid(table, "base", "recording", 1.7, sharey="col", sharex=True)
+    for (base, recording), axis in places.items():
+        axis.axhline(0, color="#595959", linewidth=0.8)
+        axis.axvline(1, color="#595959", linewidth=0.8)
+        part = table[(table["base"] == base) & (table["recording"] == recording)]
+        for method, points in part.groupby("method", sort=False):
+            look = {"color": colour_of(method), "s": 9, "linewidth": 0, "alpha": 0.8}
+            axis.scatter(points["share"], points["gain"], label=label_of(method), **look)
+    return _finish(figure, places, "leakage left")
+
+
+def draw_people(table):
+    """Draw everybody's gain against the score without censoring.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From :func:`people_table`.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        One panel per recording and recipe; bars are standard errors over seeds.
+    """
+    figure, places = _grid(table, "base", "recording", 1.7, sharey="row")
+    for (base, recording), axis in places.items():
+        axis.axhline(0, color="#595959", linewidth=0.8)
+        part = table[(table["base"] == base) & (table["recording"] == recording)]
+        look = {"fmt": "o", "markersize": 2.5, "linewidth": 0.8, "color": PALETTE[0]}
+        axis.errorbar(part["score"], part["gain"], part["spread"].fillna(0), label="person", **look)
+    return _finish(figure, places, "accuracy without censoring")
+
+
+def main(argv=None):
+    """Write tables, words and figures.
+
+    Parameters
+    ----------
+    argv : list of str or None
+        Arguments; those of the process when omitted.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=Path, required=True, help="folder of run_censoring.py")
+    parser.add_argument("--docs", type=Path, help="folder of the documentation")
+    args = parser.parse_args(argv)
+    tables = make_tables(args.results)
+    text = as_markdown(tables)
+    targets = [(args.results / "tables", args.results / "figures")]
+    if args.docs is not None:
+        targets.append((args.docs / "results", args.docs / "_static"))
+    with style():
+        figures = {
+            f"{_NAME}_trade": draw_trade(tables["weights"]),
+            f"{_NAME}_people": draw_people(tables["people"]),
+        }
+        for recording, part in tables["weights"].groupby("recording", sort=False):
+            figures[f"{_NAME}_gain_{recording}"] = draw_weights(part)
+            figures[f"{_NAME}_leakage_{recording}"] = draw_leakage(part)
+        for table_folder, figure_folder in targets:
+            for folder in (table_folder, figure_folder):
+                folder.mkdir(parents=True, exist_ok=True)
+            for name, table in tables.items():
+                table.to_csv(table_folder / f"{_NAME}_{name}.csv", index=False, float_format="%.4g")
+            (table_folder / f"{_NAME}.txt").write_text(text)  # no .md: it is a part of a page
+            for name, figure in figures.items():
+                figure.savefig(figure_folder / f"{name}.png", dpi=150)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
