@@ -110,7 +110,9 @@ def main():
         X = np.memmap(path, np.float32, "r", shape=shape)
         y = np.arange(args.trials) % 2
         subjects = np.arange(args.trials) * args.people // args.trials
-        some = np.arange(0, args.trials, max(1, args.trials // args.resident))
+        some = np.sort(
+            np.random.default_rng(1).choice(args.trials, min(args.resident, args.trials), replace=False)
+        )
         train(X[:1000], y[:1000], subjects[:1000] + y[:1000], 5, device=args.device)  # what is loaded once
         # Both sides twice and in turns, because the machine may be busy with something else.
         held = (np.array(X[some]), y[some], subjects[some])

@@ -112,7 +112,9 @@ def tidy(results, settings, seeds, recording, others=()):
         Columns method, mode, setting, seed, subject, valid_subject, score, score_valid; sessions of a subject
         are averaged.
     """
-    by_name = results.groupby(["pipeline", "subject"])[["score", "score_valid"]].mean()
+    means = results.groupby(["pipeline", "subject"])[["score", "score_valid"]].mean()
+    by_name = dict(zip(means.index, means.to_numpy()))
+    successors = {subject: recording.successor(subject) for subject in recording.all_subjects}
     rows = []
     entries = [
         (s.method, s.mode, s.name, seed, _pipeline_name(s.name, seed)) for s in settings for seed in seeds
@@ -120,8 +122,8 @@ def tidy(results, settings, seeds, recording, others=()):
     entries += [(name, None, name, seeds[0], name) for name in others]
     for method, mode, setting, seed, pipeline in entries:
         for subject in recording.all_subjects:
-            score, valid = by_name.loc[(pipeline, str(subject))]
-            rows.append((method, mode, setting, seed, subject, recording.successor(subject), score, valid))
+            score, valid = by_name[pipeline, str(subject)]
+            rows.append((method, mode, setting, seed, subject, successors[subject], score, valid))
     columns = ["method", "mode", "setting", "seed", "subject", "valid_subject", "score", "score_valid"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 from braindecode_censor.fleet.engine import train_fleet
@@ -46,7 +47,8 @@ def train_all(tasks, X, y, subjects, folder=None, threads=1, **options):
         if member.error is not None:
             yield member.key, Training(b"", {**record, "error": member.error})
         else:
-            yield member.key, pack(member.clf, record)
+            unseen = X[np.setdiff1d(np.arange(len(y)), member.seen)]
+            yield member.key, pack(member.clf, record, unseen)
 
 
 def train_and_write(tasks, X, y, subjects, cache, **options):

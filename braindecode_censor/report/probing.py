@@ -31,7 +31,8 @@ __all__ = ["TABLES", "leakage_of", "load_recording", "probe"]
 TABLES = ("leakage", "codes", "gains", "cells")
 _MARK = "probes/probed.json"
 
-_MOST_TRIALS = 600  # enough to read a leakage to a few percent; more would cost minutes on a large recording
+# Enough to read a leakage to a few percent; more would cost minutes, and hours where there are hundreds of people.
+_MOST_TRIALS, _MOST_PEOPLE, _MOST_FOLDS = 600, 40, 12
 _DRAWS = 2000
 _PROBING = {"probes": ("logistic",), "n_splits": 3}  # the quick one: there are many decoders
 
@@ -87,8 +88,9 @@ def probe(out, table, recording=None):
     Notes
     -----
     The same trials, of all subjects, go through all decoders, so chance and the probes' task are the same for
-    each: one subject of them was never seen, one only validated. Leakage and codes are those of the first
-    seed. What was probed before is not probed again.
+    each: one subject of them was never seen, one only validated. Where there are more than 40 subjects, 40 of
+    them are looked at, and of more than 12 folds, 12. Leakage and codes are those of the first seed. Gains are
+    those of all subjects. What was probed before is not probed again.
     """
     index, folder, cache = read_index(out), out / "probes", TrainingCache(out / "trainings")
     decoders = {
@@ -158,7 +160,8 @@ def _leakage(decoders, index, cache, recording):
     for setting in dict.fromkeys(decoders.values()):
         # the halves of complementary censoring cost as much again each: only of what was selected
         options = _PROBING if setting == decoders.get(SELECTED) else {**_PROBING, "halves": False}
-        for row in first[first["setting"] == setting].itertuples():
+        mine = first[first["setting"] == setting]
+        for row in mine.iloc[_spread(len(mine), _MOST_FOLDS)].itertuples():
             frame = cache.load(row.key, device="cpu").leakage(X, y, subjects, **options)
             frame.insert(0, "setting", setting)
             frames.append(frame.assign(subject=row.subject, seed=row.seed))
@@ -194,13 +197,16 @@ def _gains(decoders, index, cache, recording):
     rows = []
     rng = np.random.default_rng(0)
     selected = decoders.get(SELECTED, "baseline")
+    keys = index.groupby(["setting", "subject"])["key"].apply(list).to_dict()
     for subject in recording.all_subjects:
         mine = recording.subjects == subject
         X, y = recording.X[mine], recording.y[mine]
         right = {}
         for setting in ("baseline", selected):
-            keys = index.loc[(index["setting"] == setting) & (index["subject"] == subject), "key"]
-            hits = [cache.load(key, device="cpu").predict(X) == y for key in keys]
+            hits = [
+                _answers(cache, key, X, len(recording.classes)) == y
+                for key in keys.get((setting, subject), ())
+            ]
             right[setting] = np.mean(hits, axis=0) if hits else np.full(len(y), np.nan)
         difference = right[selected] - right["baseline"]
         classes = [difference[y == label] for label in np.unique(y)]
@@ -208,6 +214,19 @@ def _gains(decoders, index, cache, recording):
         low, high = np.percentile(np.mean(draws, axis=0), [2.5, 97.5])
         rows.append((subject, np.mean([part.mean() for part in classes]), low, high, len(y)))
     return pd.DataFrame(rows, columns=["subject", "gain", "low", "high", "trials"])
+
+
+def _answers(cache, key, X, n_classes):
+    """Return the number of the class that a decoder names for every trial, as it was kept or by asking again."""
+    kept = cache.heldout(key).get("probabilities")
+    if kept is not None and kept.shape == (len(X), n_classes):  # else it has not learnt all classes
+        return kept.argmax(axis=1)
+    return cache.load(key, device="cpu").predict(X)
+
+
+def _spread(n, most):
+    """Return at most so many places of n, evenly spread."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
 
 
 def _cells(recording):
@@ -220,11 +239,12 @@ def _cells(recording):
 
 
 def _sample(recording):
-    """Return the indices of at most `_MOST_TRIALS` trials, as many of each subject, drawn once and for all."""
-    share = max(8, _MOST_TRIALS // len(recording.all_subjects))
+    """Return the indices of about `_MOST_TRIALS` trials, as many of each subject, drawn once and for all."""
+    people = [recording.all_subjects[k] for k in _spread(len(recording.all_subjects), _MOST_PEOPLE)]
+    share = max(8, _MOST_TRIALS // len(people))
     rng = np.random.default_rng(0)
     parts = []
-    for subject in recording.all_subjects:
+    for subject in people:
         mine = np.flatnonzero(recording.subjects == subject)
         parts.append(np.sort(rng.permutation(mine)[:share]))
     return np.concatenate(parts)

@@ -230,8 +230,8 @@ def end_with(parent):
 
 
 def _train_task(key, clf, seen, trial, X, y, subjects):
-    seen = np.flatnonzero(seen)
-    return key, train(clf, take_part(X, seen), y[seen], subjects[seen], trial)
+    unseen, seen = X[np.flatnonzero(~seen)], np.flatnonzero(seen)
+    return key, train(clf, take_part(X, seen), y[seen], subjects[seen], trial, unseen)
 
 
 def _train_in_worker(task, data, parent, measures):

@@ -7,7 +7,6 @@ and weights are chosen from what these very models say about t's partners, whom 
 import numpy as np
 
 from braindecode_censor.search.ensemble import choose_weights
-from braindecode_censor.search.pairs import partners_of
 
 __all__ = ["HeldOut", "balanced_accuracy"]
 
@@ -51,6 +50,10 @@ class HeldOut:
         self.labels = [np.asarray(y) for y in labels]
         self.pairs = list(pairs)
         self.found = {}
+        self._partners = {}
+        for position, (a, b) in enumerate(self.pairs):
+            self._partners.setdefault(a, {})[b] = position
+            self._partners.setdefault(b, {})[a] = position
 
     def add(self, candidate, position, first, second):
         """Note what a model trained without a pair says about the two.
@@ -112,11 +115,11 @@ class HeldOut:
         y, people : ndarray of shape (n_trials,)
             True classes and positions of people.
         """
-        positions = self.shared_pairs(candidates)
-        people = sorted({person for position in positions for person in self.pairs[position]})
-        return self._stack(candidates, {person: self._without(person, positions) for person in people})
+        shared = set(self.shared_pairs(candidates))
+        people = self._tested(shared)
+        return self._stack(candidates, {person: self._without(person, shared) for person in people})
 
-    def for_choice(self, person, candidates):
+    def for_choice(self, person, candidates, shared=None):
         """Return all that may be known when weights are chosen for the test of a person.
 
         Parameters
@@ -125,6 +128,8 @@ class HeldOut:
             Who is tested.
         candidates : list of str
             Names.
+        shared : set of int or None
+            From :meth:`shared_pairs`, if it is known already.
 
         Returns
         -------
@@ -132,11 +137,11 @@ class HeldOut:
             As from :meth:`of_population`, of the person's partners alone and of models that have seen neither the
             person nor the partner.
         """
-        shared = set(self.shared_pairs(candidates))
-        found = partners_of(person, self.pairs)
+        shared = set(self.shared_pairs(candidates)) if shared is None else shared
+        found = self._partners.get(person, {})
         return self._stack(candidates, {v: [e] for v, e in sorted(found.items()) if e in shared})
 
-    def for_test(self, person, candidates):
+    def for_test(self, person, candidates, shared=None):
         """Return what the models that have not seen a person say about them.
 
         Parameters
@@ -145,6 +150,8 @@ class HeldOut:
             Who is tested.
         candidates : list of str
             Names.
+        shared : set of int or None
+            From :meth:`shared_pairs`, if it is known already.
 
         Returns
         -------
@@ -153,8 +160,8 @@ class HeldOut:
         y : ndarray of shape (n_trials,)
             True classes.
         """
-        positions = self._without(person, self.shared_pairs(candidates))
-        probabilities, y, _ = self._stack(candidates, {person: positions})
+        shared = set(self.shared_pairs(candidates)) if shared is None else shared
+        probabilities, y, _ = self._stack(candidates, {person: self._without(person, shared)})
         return probabilities, y
 
     def nested_scores(self, candidates, rule="greedy"):
@@ -172,10 +179,10 @@ class HeldOut:
         scores : ndarray of shape (n_people,)
             Balanced accuracies; NaN for people who were not tested.
         """
-        scores = np.full(len(self.labels), np.nan)
-        for person in self._tested(candidates):
-            weights = choose_weights(*self.for_choice(person, candidates), rule)
-            probabilities, y = self.for_test(person, candidates)
+        scores, shared = np.full(len(self.labels), np.nan), set(self.shared_pairs(candidates))
+        for person in self._tested(shared):
+            weights = choose_weights(*self.for_choice(person, candidates, shared), rule)
+            probabilities, y = self.for_test(person, candidates, shared)
             scores[person] = balanced_accuracy(np.tensordot(weights, probabilities, 1), y)
         return scores
 
@@ -192,17 +199,17 @@ class HeldOut:
         scores : ndarray of shape (n_people,)
             Balanced accuracies of the average of its models; NaN for people who were not tested.
         """
-        scores = np.full(len(self.labels), np.nan)
-        for person in self._tested([candidate]):
-            probabilities, y = self.for_test(person, [candidate])
+        scores, shared = np.full(len(self.labels), np.nan), set(self.shared_pairs([candidate]))
+        for person in self._tested(shared):
+            probabilities, y = self.for_test(person, [candidate], shared)
             scores[person] = balanced_accuracy(probabilities[0], y)
         return scores
 
-    def _tested(self, candidates):
-        return sorted({p for position in self.shared_pairs(candidates) for p in self.pairs[position]})
+    def _tested(self, shared):
+        return sorted({person for position in shared for person in self.pairs[position]})
 
-    def _without(self, person, positions):
-        return [position for position in positions if person in self.pairs[position]]
+    def _without(self, person, shared):
+        return sorted(position for position in self._partners[person].values() if position in shared)
 
     def _stack(self, candidates, models):
         """Stack the averages over models, given for each person as positions of pairs."""

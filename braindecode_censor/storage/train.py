@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ from braindecode_censor.training.rules import DivergedError, Prune, Pruned
 __all__ = ["describe", "pack", "train"]
 
 
-def train(estimator, X, y, subjects, trial=None):
+def train(estimator, X, y, subjects, trial=None, unseen=None):
     """Train a copy of an estimator and return what is worth keeping.
 
     Parameters
@@ -27,6 +28,8 @@ def train(estimator, X, y, subjects, trial=None):
         Classes and subjects.
     trial : optuna.Trial or None
         Told about every epoch; may cut the training short.
+    unseen : ndarray of shape (n_others, n_chans, n_times) or None
+        Trials of the person left out, to be decoded when training has ended.
 
     Returns
     -------
@@ -53,10 +56,10 @@ def train(estimator, X, y, subjects, trial=None):
         torch.set_num_threads(threads)
     if not clf.complete_:
         raise KeyboardInterrupt  # skorch swallows it and returns a net that looks fitted
-    return pack(clf, {**record, "seconds": time.perf_counter() - started})
+    return pack(clf, {**record, "seconds": time.perf_counter() - started}, unseen)
 
 
-def pack(clf, record):
+def pack(clf, record, unseen=None):
     """Return a fitted estimator in the form in which it is kept.
 
     Parameters
@@ -65,11 +68,13 @@ def pack(clf, record):
         Fitted.
     record : dict
         What is known beside the estimator.
+    unseen : ndarray of shape (n_others, n_chans, n_times) or None
+        As for :func:`train`.
 
     Returns
     -------
     training : Training
-        Weights, and the record with scores and history.
+        Weights, the record with scores and history, and the ``probabilities`` of the classes of unseen trials.
     """
     record |= {"valid_score": clf.valid_score_, "valid_subject": as_plain(clf.valid_subject_)}
     record |= {"best_epoch": clf.best_epoch_}
@@ -80,7 +85,15 @@ def pack(clf, record):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "weights.safetensors")
         clf.save(path)
-        return Training(path.read_bytes(), record)
+        return Training(path.read_bytes(), record, _decode(clf, unseen))
+
+
+def _decode(clf, unseen):
+    if unseen is None or not len(unseen):
+        return None
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*no trials of the new person")
+        return {"probabilities": clf.predict_proba(unseen)}
 
 
 def describe(estimator):
