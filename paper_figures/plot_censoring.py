@@ -92,14 +92,14 @@ def people_table(gains):
     return pd.DataFrame(rows, columns=["recording", "base", "person", "score", "gain", "spread"])
 
 
-def _grid(table, rows, columns, height, **options):
+def _grid(table, label, rows, columns, height, **options):
     """Axes for every value of two columns, with titles above and to the left."""
     names = [list(dict.fromkeys(table[name])) for name in (rows, columns)]
     figure, axes = new_figure(PAGE, height * len(names[0]), *map(len, names), squeeze=False, **options)
     for axis, name in zip(axes[0], names[1]):
         axis.set_title(label_of(name) if columns == "method" else name)
     for row, name in zip(axes, names[0]):
-        row[0].set_ylabel(name)
+        row[0].set_ylabel(f"{name}\n{label}")
     places = {(a, b): axes[i, j] for i, a in enumerate(names[0]) for j, b in enumerate(names[1])}
     return figure, places
 
@@ -117,7 +117,7 @@ def draw_weights(table):
     figure : matplotlib.figure.Figure
         One row per recipe; bands are 95 % intervals over people and seeds.
     """
-    figure, places = _grid(table, "base", "method", 1.5, sharey="row")
+    figure, places = _grid(table, "gain", "base", "method", 1.5, sharey="row")
     for (base, method), axis in places.items():
         axis.axhline(0, color="#595959", linewidth=0.8)
         for mode, colour in _MODES.items():
@@ -143,7 +143,7 @@ def draw_leakage(table):
     figure : matplotlib.figure.Figure
         One row per recipe; 1 is what fresh probes find without censoring, 0 is chance.
     """
-    figure, places = _grid(table, "base", "method", 1.5, sharey=True)
+    figure, places = _grid(table, "leakage left", "base", "method", 1.5, sharey=True)
     for (base, method), axis in places.items():
         axis.axhline(0.5, color="#595959", linewidth=0.8, linestyle=":")
         axis.axhline(1, color="#595959", linewidth=0.8)
@@ -174,7 +174,7 @@ def draw_trade(table):
     figure : matplotlib.figure.Figure
         One panel per recording and recipe, one point per method, mode and weight.
     """
-    figure, places = _grid(table, "base", "recording", 1.7, sharey="col", sharex=True)
+    figure, places = _grid(table, "gain", "base", "recording", 1.7, sharey="col", sharex=True)
     for (base, recording), axis in places.items():
         axis.axhline(0, color="#595959", linewidth=0.8)
         axis.axvline(1, color="#595959", linewidth=0.8)
@@ -198,7 +198,7 @@ def draw_people(table):
     figure : matplotlib.figure.Figure
         One panel per recording and recipe; bars are standard errors over seeds.
     """
-    figure, places = _grid(table, "base", "recording", 1.7, sharey="row")
+    figure, places = _grid(table, "gain", "base", "recording", 1.7, sharey="row")
     for (base, recording), axis in places.items():
         axis.axhline(0, color="#595959", linewidth=0.8)
         part = table[(table["base"] == base) & (table["recording"] == recording)]

@@ -227,7 +227,8 @@ def gains_by_weight(gains, leakage):
                 excess = leakage[(*key, "censored", method, mode, weight, mode)]
                 gain, low, high = interval(one, n_draws=1000)
                 row = dict(zip(_WHERE, key)) | {"method": method, "mode": mode, "weight": weight}
-                row |= {"gain": gain, "low": low, "high": high, "excess": excess, "share": excess / plain}
+                share = excess / plain if plain > 0 else np.nan  # nothing leaks that could be taken away
+                row |= {"gain": gain, "low": low, "high": high, "excess": excess, "share": share}
                 rows.append(row)
     return pd.DataFrame(rows)
 

@@ -1,0 +1,146 @@
+"""The censoring study, on people so few that it takes seconds: what is trained, what is not seen, what is drawn."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from people import mixed_people
+
+from braindecode_censor.figures import plot_censoring
+from braindecode_censor.report import censoring_runs
+from braindecode_censor.report.censoring_study import MODES, Study, make_folds, make_settings
+from braindecode_censor.search.candidates import METHODS
+from braindecode_censor.search.family import find_candidates
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = {"folds": 2, "levels": [1.0], "control_modes": ["conditional"], "methods": ["mmd"]}
+OPTIONS |= {"max_steps": 3, "device": "cpu", "group_size": None}
+TINY = {"kind": "mixed", "n_subjects": 4, "n_trials": 12, "n_channels": 4, "sfreq": 64.0, "duration": 0.75}
+
+
+def make_study(base="person", labels=None, **options):
+    X, y, subjects = mixed_people(4, 12)
+    return Study(X, y if labels is None else labels, subjects - 1, 64.0, base, {**OPTIONS, **options})
+
+
+@pytest.fixture(scope="module")
+def found():
+    study = make_study()
+    return study, study.run([3])[3]
+
+
+def test_every_method_mode_and_weight_and_three_kinds_of_controls():
+    base = find_candidates(["euclidean"])[0][0]
+    settings = make_settings(base, [0.1, 1, 10], ["conditional"])
+    censored = [s for s in settings if s.control == "censored"]
+    assert len({(s.method, s.mode) for s in censored}) == len(METHODS) * len(MODES) == 15
+    assert len(censored) == 45 and len(set(settings)) == len(settings)
+    assert {s.weight for s in censored if s.method == "adv"} == {0.003, 0.03, 0.3}
+    reveal = [s for s in settings if s.control == "reveal"]
+    assert len(reveal) == 5 and all(s.weight < 0 for s in reveal)
+    assert sum(s.control == "labels" for s in settings) == 5
+
+
+def test_everybody_is_left_out_once_and_differently_with_every_seed():
+    for seed in range(3):
+        assert sorted(np.concatenate(make_folds(7, 3, seed))) == list(range(7))
+    assert not np.array_equal(make_folds(7, 3, 0)[0], make_folds(7, 3, 1)[0])
+
+
+def test_a_network_of_the_study_is_the_estimator_of_that_name(found):
+    study, arrays = found
+    left_out = make_folds(4, 2, 3)[0]
+    k = next(i for i, s in enumerate(study.settings) if (s.mode, s.control) == ("conditional", "censored"))
+    alone = find_candidates(["person+mmd-conditional"])[0][0].make((4, 64), 64.0, 3000, "cpu", 3)
+    seen = ~np.isin(study.people, left_out)
+    alone.fit(study.X[seen], study.y[seen], subjects=study.people[seen])
+    for person in left_out:
+        mine = study.people == person
+        expected = alone.adapt(study.X[mine]).predict_proba(study.X[mine])
+        np.testing.assert_allclose(
+            arrays["probabilities"][k, mine], expected, atol=2e-3
+        )  # kept in half precision
+        score = np.mean([(expected[study.y[mine] == c].argmax(1) == c).mean() for c in (0, 1)])
+        assert arrays["scores"][k, person] == pytest.approx(score)
+
+
+def test_classes_of_people_left_out_are_not_seen(found):
+    study, arrays = found
+    left_out = make_folds(4, 2, 3)[0]
+    mine = np.isin(study.people, left_out)
+    other = make_study(labels=np.where(mine, 1 - study.y, study.y)).run([3])[3]
+    np.testing.assert_array_equal(other["probabilities"][:, mine], arrays["probabilities"][:, mine])
+    assert not np.array_equal(other["probabilities"][:, ~mine], arrays["probabilities"][:, ~mine])
+    np.testing.assert_allclose(other["scores"][:, left_out], 1 - arrays["scores"][:, left_out])
+
+
+def test_shuffled_labels_leave_classes_and_the_validator_alone():
+    study = make_study("paper")
+    seen = np.flatnonzero(study.people != 0)
+    owners = study._shuffle(seen, 2, 0)
+    np.testing.assert_array_equal(owners == 2, study.people[seen] == 2)
+    table = lambda who: pd.crosstab(who, study.y[seen]).to_numpy()  # noqa: E731
+    np.testing.assert_array_equal(table(owners), table(study.people[seen]))
+    assert (owners != study.people[seen]).mean() > 0.2
+
+
+def test_the_paper_knows_nothing_of_the_person():
+    study = make_study("paper", methods=["mmd"], levels=[], control_modes=[])
+    arrays = study.run([0])[0]
+    person = make_folds(4, 2, 0)[0][0]
+    mine = np.flatnonzero(study.people == person)
+    few = Study(np.delete(study.X, mine[:6], 0), np.delete(study.y, mine[:6]), np.delete(study.people, mine[:6]), 64.0,
+                "paper", study.options)  # fmt: skip
+    again = few.run([0])[0]["probabilities"][:, few.people == person]
+    np.testing.assert_allclose(again, arrays["probabilities"][:, mine[6:]], atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    spec = importlib.util.spec_from_file_location(
+        "run_censoring", ROOT / "paper_figures" / "run_censoring.py"
+    )
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    out = tmp_path_factory.mktemp("results")
+    args = ["--out", str(out), "--quick", "--device", "cpu", "--max-steps", "2", "--base", "person"]
+    before = censoring_runs.TINY
+    censoring_runs.TINY = TINY
+    try:
+        script.main(args)
+        yield script, out, args
+    finally:
+        censoring_runs.TINY = before
+
+
+def test_what_is_finished_is_not_done_again(results, capsys):
+    script, out, args = results
+    path = out / "simulated" / "person" / "seed_0.npz"
+    before = path.stat().st_mtime_ns
+    script.main(args)
+    assert path.stat().st_mtime_ns == before and "finished before" in capsys.readouterr().out
+    script.main([*args, "--time-limit", "0", "--folds", "2", "--base", "euclidean"])
+    assert "no time left" in capsys.readouterr().out
+
+
+def test_tables_and_figures_are_written_for_the_documentation(results, tmp_path):
+    _, out, _ = results
+    plot_censoring.main(["--results", str(out), "--docs", str(tmp_path)])
+    text = (tmp_path / "results" / "censoring.txt").read_text()
+    assert text.startswith("## simulated") and "**no gain** was found" in text
+    settings = pd.read_csv(tmp_path / "results" / "censoring_settings.csv")
+    assert set(settings["mode"]) == set(MODES) and settings["detectable"].notna().any()
+    assert {path.name for path in (tmp_path / "_static").iterdir()} == {
+        "censoring_gain_simulated.png",
+        "censoring_leakage_simulated.png",
+        "censoring_people.png",
+        "censoring_trade.png",
+    }
+
+
+def test_recordings_need_their_folder(results):
+    script, out, _ = results
+    with pytest.raises(SystemExit):
+        script.main(["--out", str(out), "--recording", "erp_uci_smni"])
