@@ -145,6 +145,11 @@ class Augmentation(Transform):
         self.seed = random_state
         self._n_calls = 0
 
+    @property
+    def is_counted(self):
+        """Whether all transforms are our own, which change all members at once and never wait for the device."""
+        return all(isinstance(transform, own.CountedTransform) for transform in self.transforms)
+
     def forward(self, X, y=None):
         """Change the next batch; the calls are counted as steps.
 

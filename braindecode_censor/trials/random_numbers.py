@@ -103,7 +103,15 @@ def normal(stream, shape):
     numbers : Tensor of shape (n_members, ...), float32
         Equal on every device up to rounding.
     """
-    return torch.special.ndtri((uniform(stream, shape) + 2.0**-25).double()).float()
+    return _quantile(uniform(stream, shape))
+
+
+def _quantile(u):
+    """Map numbers of :func:`uniform` to normal ones; the middles of their steps, so that none is 0 or 1.
+
+    In single precision the middle of the last step would be 1, whose quantile is infinite.
+    """
+    return torch.special.ndtri(u.double() + 2.0**-25).float()
 
 
 def noise(stream, shape, n_times):

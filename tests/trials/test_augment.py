@@ -7,7 +7,7 @@ import torch
 from scipy import stats
 
 from braindecode_censor.trials.augment import AUGMENTATIONS, STANDARD, make_transforms
-from braindecode_censor.trials.random_numbers import mix, noise, normal, uniform
+from braindecode_censor.trials.random_numbers import _quantile, mix, noise, normal, uniform
 from braindecode_censor.trials.transforms import ChannelGains, CircularTimeShift
 
 NAMES = ["C3", "C4", "O1", "O2", "Cz", "Pz"]
@@ -69,6 +69,12 @@ def test_circular_shift_rolls_every_trial_by_a_few_samples(batch):
         shifts.add(found)
     assert len(shifts) > 4
     assert min(shifts) < 0 < max(shifts)
+
+
+def test_the_rarest_numbers_are_finite_too():
+    """One draw in 2**24 is the last step below one, and a training draws as many."""
+    ends = _quantile(torch.tensor([0.0, 1 - 2.0**-24]))
+    torch.testing.assert_close(ends, torch.tensor([-5.42, 5.42]), atol=0.01, rtol=0)
 
 
 def test_channel_gains_are_log_normal(batch):
