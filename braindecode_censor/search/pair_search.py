@@ -295,7 +295,8 @@ class PairSearch:
         """Train all candidates of a round, as long as trainings should be finished by its end."""
         fleet = [c for c in candidates if self.runner.is_for_fleet(c)]
         alone = [c for c in candidates if c not in fleet]
-        blocks = np.array_split(np.arange(rung.n_pairs), min(_FLEET_BLOCKS, rung.n_pairs)) if fleet else []
+        n_blocks = 1 if self.budget.limit is None else min(_FLEET_BLOCKS, rung.n_pairs)
+        blocks = np.array_split(np.arange(rung.n_pairs), n_blocks) if fleet else []
         for block in blocks:
             tasks = [self._task(c, rung, block.tolist()) for c in fleet]
             if self.budget.elapsed() + sum(map(self._predict, tasks)) <= end:
