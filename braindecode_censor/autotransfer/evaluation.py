@@ -113,7 +113,7 @@ def tidy(results, settings, seeds, recording, others=()):
         are averaged.
     """
     means = results.groupby(["pipeline", "subject"])[["score", "score_valid"]].mean()
-    by_name = dict(zip(means.index, means.to_numpy()))
+    by_name = dict(zip(means.index, means.to_numpy(float).tolist()))
     successors = {subject: recording.successor(subject) for subject in recording.all_subjects}
     rows = []
     entries = [
