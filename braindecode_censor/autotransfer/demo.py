@@ -8,7 +8,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 from braindecode_censor.autotransfer.classifier import AutoTransferClassifier
 from braindecode_censor.datasets import SimulatedSubjects
-from braindecode_censor.search.statistics import compare
+from braindecode_censor.search.expectation import paired_interval
 from braindecode_censor.training.arguments import PAPER
 from braindecode_censor.training.classifier import CensoredEEGClassifier
 
@@ -88,7 +88,7 @@ def describe_new_people(scores, best, n_classes=4):
     text : str
         First the sentence, then the numbers.
     """
-    gain = compare(scores[_UNLABELED], scores[_PLAIN])
+    gain = paired_interval(scores[_UNLABELED], scores[_PLAIN], 0.95)
     low, high = gain["low"], gain["high"]
     words = "better" if low > 0 else "worse" if high < 0 else "neither better nor worse than chance allows"
     table = pd.DataFrame(
@@ -101,7 +101,7 @@ def describe_new_people(scores, best, n_classes=4):
     return (
         f"{len(scores)} simulated people who were not among the {RECORDED['n_subjects']} recorded ones. With their "
         f"unlabelled trials AutoTransferClassifier decodes them {words}, compared with the plain network: "
-        f"{gain['gain']:+.2f} balanced accuracy (95 % interval {low:+.2f} to {high:+.2f}).\n\n"
+        f"{gain['mean']:+.2f} balanced accuracy (95 % interval {low:+.2f} to {high:+.2f}).\n\n"
         f"{table.to_string()}\n\n"
         f"Chance is {1 / n_classes:.2f}; the best decoder possible, which knows every person, has {best:.2f}."
     )
