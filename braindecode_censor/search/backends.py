@@ -39,7 +39,8 @@ class Backend:
         Address of the Dask scheduler.
     engine : {"sequential", "fleet"}
         One training after another (in every process), or all of one graph at once, see
-        :func:`~braindecode_censor.fleet.train_fleet`. On a CPU, `jobs` processes train a fleet each.
+        :func:`~braindecode_censor.fleet.train_fleet`. On a CPU, `jobs` processes train a fleet each; on a cluster,
+        every worker does.
     """
 
     jobs: int = 1
@@ -54,8 +55,6 @@ class Backend:
         if self.name == "dask" and not self.scheduler:
             raise ValueError("backend='dask' needs scheduler='tcp://host:port' of a running Dask cluster.")
         check_choice("engine", self.engine, ["sequential", "fleet"])
-        if self.engine == "fleet" and self.name == "dask":
-            raise ValueError("engine='fleet' trains on this machine: use it with backend='local'.")
 
     def run(self, jobs, recording, training, cache, progress=None, trials=None):
         """Do the trainings that are not done yet, each written down as soon as it is finished.
@@ -170,6 +169,12 @@ class Backend:
     def _train_fleets(self, tasks, data, cache):
         tasks = [(key, clf, np.flatnonzero(seen)) for key, clf, seen, _ in tasks]
         folder = cache.folder / "fleet"
+        if self.name == "dask":
+            from braindecode_censor.search.dask_fleet import train_on_cluster  # Dask is an extra
+
+            for key, done in train_on_cluster(self._connect(), tasks, data, folder, patience=PATIENCE):
+                yield key, cache.write(key, done)
+            return
         shares = share_out(tasks, self.jobs)
         if len(shares) < 2:
             for key, done in train_all(tasks, *data, folder=folder, threads=self.jobs):
@@ -195,6 +200,9 @@ class Backend:
         if self.name == "local":
             # one core each; the workers would otherwise start a thread per core for BLAS
             return joblib.parallel_config("loky", inner_max_num_threads=1) if self.jobs > 1 else nullcontext()
+        return joblib.parallel_config("dask", client=self._connect())
+
+    def _connect(self):
         from dask.distributed import Client
 
         if self._client is None:
@@ -202,7 +210,7 @@ class Backend:
                 self._client = Client(self.scheduler, timeout=ANSWER, set_as_default=False)
             except (OSError, ValueError) as error:
                 raise ValueError(f"scheduler={self.scheduler!r} does not answer: {error}.") from None
-        return joblib.parallel_config("dask", client=self._client)
+        return self._client
 
 
 def end_with(parent):

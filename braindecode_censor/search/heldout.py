@@ -50,6 +50,7 @@ class HeldOut:
         self.labels = [np.asarray(y) for y in labels]
         self.pairs = list(pairs)
         self.found = {}
+        self._nested = {}  # scores that were computed, as long as nothing is added
         self._partners = {}
         for position, (a, b) in enumerate(self.pairs):
             self._partners.setdefault(a, {})[b] = position
@@ -73,6 +74,7 @@ class HeldOut:
                 raise ValueError(
                     f"{len(probabilities)} probabilities for {len(self.labels[person])} trials of a person."
                 )
+        self._nested.clear()
         self.found.setdefault(candidate, {})[position] = dict(zip(pair, (first, second)))
 
     def forget(self, candidate):
@@ -83,6 +85,7 @@ class HeldOut:
         candidate : str
             Name of the candidate.
         """
+        self._nested.clear()
         self.found.pop(candidate, None)
 
     def shared_pairs(self, candidates):
@@ -179,6 +182,12 @@ class HeldOut:
         scores : ndarray of shape (n_people,)
             Balanced accuracies; NaN for people who were not tested.
         """
+        asked = (*candidates, rule)
+        if asked not in self._nested:
+            self._nested[asked] = self._score_nested(candidates, rule)
+        return self._nested[asked].copy()
+
+    def _score_nested(self, candidates, rule):
         scores, shared = np.full(len(self.labels), np.nan), set(self.shared_pairs(candidates))
         for person in self._tested(shared):
             weights = choose_weights(*self.for_choice(person, candidates, shared), rule)

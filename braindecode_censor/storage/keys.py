@@ -77,9 +77,10 @@ def training_key(estimator, subjects, digests):
     valid = estimator.valid_subject
     if isinstance(valid, str) and valid == "rotate":
         valid = validation_subject(subjects, estimator.roster)
-    order = [
-        as_plain(subject) for subject in np.asarray(subjects).tolist()
-    ]  # plain at once, unless they are objects
+    subjects = np.asarray(subjects)
+    order = subjects.tolist()
+    if subjects.dtype == object:  # whose elements may be numpy's; of other types tolist makes plain ones
+        order = [as_plain(subject) for subject in order]
     data = {subject: digests[subject] for subject in sorted(set(order), key=str)}
     parts = (type(estimator).__name__, sorted(params.items()), as_plain(valid), versions(), order, data)
     return hashlib.sha256(repr(parts).encode()).hexdigest()

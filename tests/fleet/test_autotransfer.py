@@ -61,8 +61,6 @@ def test_a_folder_belongs_to_one_engine(pair):
 def test_wrong_engines_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"engine='parallel'.*sequential"):
         experiment(tmp_path, engine="parallel")
-    with pytest.raises(ValueError, match=r"engine='fleet' trains on this machine"):
-        experiment(tmp_path, engine="fleet", backend="dask", scheduler="tcp://127.0.0.1:9")
 
 
 def test_moabbs_evaluation_by_a_fleet_writes_the_rows_of_moabbs_own(tmp_path):

@@ -1,0 +1,128 @@
+"""Does a fleet on a Dask cluster give the table of one process, also when workers are killed?"""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rhythms import simulate
+from tiny import experiment, finished, run
+
+from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor.fleet.trainings import train_all
+from braindecode_censor.search.dask_fleet import make_shares, train_on_cluster
+
+distributed = pytest.importorskip("dask.distributed")
+
+LONG = {"max_epochs": 12, "batch_size": 16, "module__F1": 2, "module__D": 1, "augment": None}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two worker processes with one thread each, on the loopback."""
+    options = dict(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
+    with distributed.LocalCluster(**options) as cluster:
+        yield cluster
+
+
+def kill(cluster, count):
+    """Kill worker processes; their nannies start new ones."""
+    killed = 0
+    for worker in list(cluster.workers.values())[:count]:
+        with contextlib.suppress(AttributeError, ProcessLookupError):
+            os.kill(worker.process.process.pid, signal.SIGKILL)
+            killed += 1
+    return killed
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    X, y, subjects = simulate(n_subjects=4, n_trials=24, n_times=64)
+    folds = [(m, w) for w in (0.1, 1.0) for m in range(1, 5)]
+    return (X, y, subjects), lambda: [
+        (f"{m}-{w}", CensoredEEGClassifier(weight=w, **LONG), np.flatnonzero(subjects != m)) for m, w in folds
+    ]
+
+
+def same(found, expected):
+    assert found.keys() == expected.keys()
+    for key, training in found.items():
+        losses = [one.record["history"]["train_loss"] for one in (training, expected[key])]
+        np.testing.assert_allclose(*losses, rtol=1e-5)
+        np.testing.assert_allclose(
+            training.heldout["probabilities"], expected[key].heldout["probabilities"], atol=1e-5
+        )
+
+
+def test_killed_workers_cost_what_was_not_saved(cluster, tasks, tmp_path):
+    data, make = tasks
+    expected = dict(train_all(make(), *data))
+    saved = lambda: list(tmp_path.glob("*/*.checkpoint"))  # noqa: E731
+    stop, killed = threading.Event(), []
+
+    def kill_twice():
+        """Kill one worker as soon as something is saved, and all of them a little later."""
+        for count in (1, 2):
+            before = {path: path.stat().st_mtime_ns for path in saved()}
+            while not stop.wait(0.02):
+                with contextlib.suppress(FileNotFoundError):
+                    if any(before.get(path) != path.stat().st_mtime_ns for path in saved()):
+                        break
+            killed.append(kill(cluster, count))
+            time.sleep(0.5)
+
+    killer = threading.Thread(target=kill_twice, daemon=True)
+    killer.start()
+    found, repeated = {}, []
+    with distributed.Client(cluster, set_as_default=False) as client:
+        for key, done in train_on_cluster(client, make(), data, tmp_path, every=0.0):
+            repeated += [key] if key in found else []
+            found[key] = done
+    stop.set()
+    killer.join(10)
+    assert killed == [1, 2], "it was over before anything was killed"
+    assert not repeated
+    same(found, expected)
+    assert not list(tmp_path.iterdir()), "checkpoints of finished trainings are gone"
+
+
+def test_the_experiment_finds_the_same_on_a_cluster(cluster, tmp_path):
+    alone = run(tmp_path / "alone", engine="fleet")
+    together = run(tmp_path / "dask", engine="fleet", backend="dask", scheduler=cluster.scheduler_address)
+    assert together.selected == alone.selected
+    numbers = ["score", "score_valid"]
+    pd.testing.assert_frame_equal(together.scores.drop(columns=numbers), alone.scores.drop(columns=numbers))
+    np.testing.assert_allclose(together.scores[numbers], alone.scores[numbers], atol=1e-6)
+    assert sorted(finished(tmp_path / "dask")) == sorted(finished(tmp_path / "alone"))
+    again = experiment(tmp_path / "dask", engine="fleet", backend="dask", scheduler=cluster.scheduler_address)
+    assert again.plan()["left"] == 0
+
+
+def test_shares_are_as_many_as_workers_and_stay_together(tasks, tmp_path):
+    _, make = tasks
+    shares = make_shares(make(), 4, tmp_path)
+    assert [len(share.left) for share in shares] == [2, 2, 2, 2]
+    first = shares[0]
+    (first.folder / "a.checkpoint").write_bytes(b"saved")
+    gone, kept = list(first.left)
+    left = [task for task in make() if task[0] != gone and task[0] not in shares[1].left]
+    again = make_shares(left, 1, tmp_path)
+    assert sorted(map(sorted, (share.left for share in again))) == sorted(
+        map(sorted, ([kept], shares[2].left, shares[3].left))
+    )
+    assert next(share for share in again if kept in share.left).checkpoints() == {"a.checkpoint": b"saved"}
+    assert not Path(shares[1].folder).exists()
+
+
+def test_an_error_of_a_training_is_not_taken_for_a_lost_worker(cluster, tasks, tmp_path):
+    (X, y, subjects), make = tasks
+    with (
+        distributed.Client(cluster, set_as_default=False) as client,
+        pytest.raises(ValueError, match="y has shape"),
+    ):
+        list(train_on_cluster(client, make(), (X, y[:-1], subjects), tmp_path))
