@@ -1,15 +1,17 @@
-"""What the family gains for the next person: tiers side by side, and person by person.
+"""What the family gains for the next person: tiers side by side, as a table and a figure, and person by person.
 
 python paper_figures/plot_transfer.py --results DIR     # a folder of run_transfer.py
 """
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from braindecode_censor.figures.style import PAGE, PALETTE, new_figure, style
+from braindecode_censor.report.tiers import TIERS, as_markdown, tiers_table
 
 __all__ = ["draw_people", "draw_tiers", "main"]
 
@@ -19,7 +21,6 @@ _DECODERS = {
     "family, averaged": "family, averaged",
 }
 _COLOURS = ("#595959", PALETTE[0], PALETTE[5])
-_TIERS = {"none": "nothing", "unlabeled": "unlabelled trials", "labeled": "a fifth labelled"}
 
 
 def _means(scores):
@@ -42,7 +43,7 @@ def draw_tiers(scores):
     found = _means(scores)
     recordings = list(dict.fromkeys(scores["recording"]))
     figure, axes = new_figure(PAGE, 2.4, 1, len(recordings), squeeze=False, sharey=False)
-    tiers = [tier for tier in _TIERS if tier in set(scores["target"])]
+    tiers = [tier for tier in TIERS if tier in set(scores["target"])]
     for axis, recording in zip(axes[0], recordings):
         for (decoder, label), colour in zip(_DECODERS.items(), _COLOURS):
             shown = [(k, found.get((recording, tier, decoder))) for k, tier in enumerate(tiers)]
@@ -52,7 +53,7 @@ def draw_tiers(scores):
                 mean = [people.mean() for _, people in shown]
                 error = [people.std(ddof=1) / np.sqrt(len(people)) for _, people in shown]
                 axis.errorbar(x, mean, error, marker="o", color=colour, label=label)
-        axis.set_xticks(range(len(tiers)), [_TIERS[tier] for tier in tiers])
+        axis.set_xticks(range(len(tiers)), [TIERS[tier] for tier in tiers], rotation=30, ha="right")
         axis.set_title(recording)
     axes[0][0].set_ylabel("balanced accuracy")
     axes[0][-1].legend(loc="lower right")
@@ -95,7 +96,7 @@ def draw_people(scores, target="unlabeled"):
 
 
 def main(argv=None):
-    """Draw both figures as PDF and PNG beside the scores.
+    """Draw both figures as PDF and PNG beside the scores, and write the table of tiers.
 
     Parameters
     ----------
@@ -108,6 +109,14 @@ def main(argv=None):
     parser.add_argument("--results", type=Path, required=True, help="folder of run_transfer.py")
     args = parser.parse_args(argv)
     scores = pd.read_csv(args.results / "scores.csv")
+    notes = [
+        {"recording": path.parent.name, **json.loads(path.read_text())}
+        for path in sorted(args.results.glob("*/seed_*.json"))
+    ]
+    table = tiers_table(scores, pd.DataFrame(notes) if notes else None)
+    table.to_csv(args.results / "tiers.csv", index=False, float_format="%.4g")
+    (args.results / "tiers.md").write_text(as_markdown(table))
+    print(as_markdown(table))
     with style():
         for name, draw in {"transfer_tiers": draw_tiers, "transfer_people": draw_people}.items():
             figure = draw(scores)
