@@ -32,7 +32,7 @@ import torch
 from braindecode import EEGClassifier
 from stopwatch import Stopwatch, now
 
-from braindecode_censor import Censor, CensoredEEGClassifier
+from braindecode_censor import PAPER, Censor, CensoredEEGClassifier
 from braindecode_censor.datasets import default_paradigm, get_dataset
 from braindecode_censor.fleet import Member, train_fleet
 from braindecode_censor.fleet.epoch import train_epoch
@@ -114,9 +114,12 @@ def stock_net(clf, labels):
         callbacks.append(
             ("censor", Censor(clf.penalty, clf.censoring, clf.weight, subjects=labels, **options))
         )
+    module = {k: v for k, v in clf.get_params(deep=False).items() if k.startswith("module__")}
+    if clf.module == "EEGNet":
+        module["module__final_layer_with_constraint"] = True
     return EEGClassifier(
-        "EEGNet",
-        module__final_layer_with_constraint=True,
+        clf.module,
+        **module,
         criterion=torch.nn.CrossEntropyLoss,
         optimizer=torch.optim.AdamW,
         train_split=None,
@@ -156,8 +159,13 @@ class Contest:
         self.data = X, y, labels
         self.n_steps = len(self.members[0].draw_batches())
 
-    def repeat(self):
+    def repeat(self, fleet=True):
         """Train one epoch each way.
+
+        Parameters
+        ----------
+        fleet : bool
+            Whether the fleet trains too.
 
         Returns
         -------
@@ -171,26 +179,30 @@ class Contest:
         X, y, labels = self.data
         self.alone.partial_fit(X, y, subjects=labels)
         alone = dict(self.alone.callbacks_)["watch"].times_[-1] / self.n_steps
+        if not fleet:
+            return 1e3 * stock, 1e3 * alone
         began = now(self.device)
         train_epoch([self.group])
-        fleet = (now(self.device) - began) / self.n_steps / len(self.members)
-        return 1e3 * stock, 1e3 * alone, 1e3 * fleet
+        taken = (now(self.device) - began) / self.n_steps / len(self.members)
+        return 1e3 * stock, 1e3 * alone, 1e3 * taken
 
-    def measure(self, repeats):
+    def measure(self, repeats, fleet=True):
         """Return the medians of some repeats, the first left out.
 
         Parameters
         ----------
         repeats : int
             How many.
+        fleet : bool
+            Whether the fleet trains too.
 
         Returns
         -------
         times : list of float
             Milliseconds per member and step: stock, alone, fleet.
         """
-        self.repeat()
-        return [statistics.median(times) for times in zip(*(self.repeat() for _ in range(repeats)))]
+        self.repeat(fleet)
+        return [statistics.median(times) for times in zip(*(self.repeat(fleet) for _ in range(repeats)))]
 
 
 def _params(clf):
@@ -217,6 +229,7 @@ def make_members(method, sizes, device, **options):
         Not fitted.
     """
     shared = {
+        **PAPER,
         "penalty": method,
         "weight": 0.1,
         "batch_size": sizes["batch"],

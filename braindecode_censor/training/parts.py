@@ -6,6 +6,7 @@ from skorch.callbacks import BatchScoring
 
 from braindecode_censor.encoders.eegnet import FastEEGNet
 from braindecode_censor.encoders.resolve import module_options, resolve_module, set_momentum
+from braindecode_censor.encoders.shallow import speed_up
 from braindecode_censor.penalties.options import PENALTY_ARGUMENTS
 from braindecode_censor.training.arguments import find_optimizer
 from braindecode_censor.training.callback import Censor
@@ -85,6 +86,8 @@ class _PartsClassifier(EEGClassifier):
                 f"It says: {error}"
             ) from error
         set_momentum(self.module_, options.get("batch_norm_momentum", self.batch_norm_momentum))
+        if self.fast and isinstance(self.module, str):
+            speed_up(self.module_)
         return self
 
     def initialize_optimizer(self, triggered_directly=None):
