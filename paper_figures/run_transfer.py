@@ -123,8 +123,8 @@ def read_recording(folder, options, cut):
     return X.astype(np.float32), y, metadata["subject"].to_numpy(), float(sfreq)
 
 
-def run_seed(data, candidates, folder, n_jobs, tiers):
-    """Train everything with one seed and let it decode in every tier.
+def run_seeds(data, candidates, folder, n_jobs, tiers):
+    """Train everything and let it decode in every tier.
 
     Parameters
     ----------
@@ -328,31 +328,29 @@ def run_recording(name, args, candidates):
     Returns
     -------
     scores : DataFrame
-        As from :func:`run_seed`, with recording and seed.
+        As from :func:`score_people`, with recording and seed.
     """
-    folder, frames, read = args.out / name, [], None
+    folder = args.out / name
     with locked(folder):
         clean(folder)
-        for seed in range(args.seeds):
-            path = folder / f"seed_{seed}.npz"
-            if not path.exists():
-                read = read or read_recording(args.data / name, *RECORDINGS.get(name, ({}, {})))
-                train_and_test(read, seed, path, args, candidates)
-            frames.append(score_people(*read_heldout(path)).assign(recording=name, seed=seed))
-    return pd.concat(frames, ignore_index=True)
+        paths = {seed: folder / f"seed_{seed}.npz" for seed in range(args.seeds)}
+        missing = {seed: path for seed, path in paths.items() if not path.exists()}
+        if missing:
+            recording = read_recording(args.data / name, *RECORDINGS.get(name, ({}, {})))
+            train_and_test(recording, missing, args, candidates)
+    frames = [score_people(*read_heldout(path)).assign(seed=seed) for seed, path in paths.items()]
+    return pd.concat(frames, ignore_index=True).assign(recording=name)
 
 
-def train_and_test(recording, seed, path, args, candidates):
-    """Run one seed of one recording and keep what it says.
+def train_and_test(recording, paths, args, candidates):
+    """Run seeds of one recording, all of them in the same fleets, and keep what they say.
 
     Parameters
     ----------
     recording : tuple
         From :func:`read_recording`.
-    seed : int
-        The seed, of pairs and of trainings.
-    path : Path
-        The file to write.
+    paths : dict of int to Path
+        Seed, of pairs and of trainings -> the file to write.
     args : argparse.Namespace
         Options of the shell.
     candidates : list of str
@@ -360,13 +358,43 @@ def train_and_test(recording, seed, path, args, candidates):
     """
     X, y, subjects, sfreq = recording
     codes, people = (np.unique(labels, return_inverse=True)[1] for labels in (y, subjects))
-    started, pairs = time.monotonic(), make_pairs(people.max() + 1, args.partners, seed)
-    data = PairData(X, codes, people, pairs, "unlabeled", sfreq, args.device, seed)
-    print(f"{path.parent.name}, seed {seed}: {len(pairs)} pairs x {len(candidates)} candidates", flush=True)
-    write_heldout(path, *run_seed(data, candidates, path.parent, args.jobs, args.tiers))
-    note = {"seconds": time.monotonic() - started, "trainings": len(pairs) * len(candidates)}
+    started, each = time.monotonic(), [make_pairs(people.max() + 1, args.partners, seed) for seed in paths]
+    pairs = [pair for mine in each for pair in mine]
+    data = PairData(X, codes, people, pairs, "unlabeled", sfreq, args.device, min(paths))
+    folder = next(iter(paths.values())).parent
+    print(f"{folder.name}: {len(data.pairs)} pairs x {len(candidates)} candidates", flush=True)
+    heldout, kinds = run_seeds(data, candidates, folder, args.jobs, args.tiers)
+    note = {"seconds": (time.monotonic() - started) / len(each), "trainings": len(each[0]) * len(candidates)}
     note |= {"partners": args.partners, "device": args.device, "candidates": candidates}
-    write_atomically(path.with_suffix(".json"), json.dumps(note).encode())
+    first = 0
+    for path, pairs in zip(paths.values(), each):
+        write_heldout(path, {tier: cut(found, first, pairs) for tier, found in heldout.items()}, kinds)
+        write_atomically(path.with_suffix(".json"), json.dumps(note).encode())
+        first += len(pairs)
+
+
+def cut(heldout, first, pairs):
+    """Return the part of held-out probabilities that belongs to one seed.
+
+    Parameters
+    ----------
+    heldout : HeldOut
+        Of all seeds.
+    first : int
+        Position of the seed's first pair.
+    pairs : list of (int, int)
+        The seed's pairs.
+
+    Returns
+    -------
+    part : HeldOut
+        Of these pairs alone.
+    """
+    part = HeldOut(heldout.labels, pairs)
+    for name, found in heldout.found.items():
+        for position in range(len(pairs)):
+            part.add(name, position, *found[first + position].values())
+    return part
 
 
 def main(argv=None):

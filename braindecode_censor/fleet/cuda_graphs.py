@@ -1,7 +1,7 @@
-"""Recorded launches: on a GPU a penalty is a thousand tiny kernels, and launching them is what costs.
+"""Recorded launches: on a GPU a step is a thousand tiny kernels, and launching them is what costs.
 
-A CUDA graph replays all kernels of a group's penalty, critics and their optimisers by one call of the host, and
-graphs of different groups run side by side: none of them fills the device.
+A CUDA graph replays all kernels of a step by one call of the host. Within it the penalties of different groups run side
+by side: none of them fills the device.
 """
 
 import gc
@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import torch
 
-__all__ = ["Recorder", "Recording", "run_side_by_side"]
+__all__ = ["Recorder", "Recording", "fork", "run_side_by_side"]
 
 _N_STREAMS = 16  # more do not help
 
@@ -47,6 +47,33 @@ def run_side_by_side(recorders, inputs):
     ]
     for stream in streams:
         torch.cuda.current_stream(stream.device).wait_stream(stream)
+    return results
+
+
+def fork(functions, inputs):
+    """Call functions that do not depend on each other, side by side in the recording that is being made.
+
+    Parameters
+    ----------
+    functions : list of callable
+        The functions.
+    inputs : list of dict of str to Tensor
+        Arguments of each.
+
+    Returns
+    -------
+    results : list of dict of str to Tensor
+        Of each.
+    """
+    current, results = torch.cuda.current_stream(), []
+    streams = _streams(current.device)[: len(functions)]
+    for stream in streams:
+        stream.wait_stream(current)
+    for k, (function, given) in enumerate(zip(functions, inputs)):
+        with torch.cuda.stream(streams[k % len(streams)]):
+            results.append(function(given))
+    for stream in streams:
+        current.wait_stream(stream)
     return results
 
 

@@ -1,10 +1,12 @@
 """An epoch of several groups at once: their encoders are alike, so they run as one."""
 
 import time
+from functools import partial
 
 import torch
 from torch.nn import functional as F
 
+from braindecode_censor.fleet.cuda_graphs import Recorder
 from braindecode_censor.fleet.masks import drawn_masks
 from braindecode_censor.fleet.monitor import Monitor
 from braindecode_censor.fleet.stack import join_rows, under_prefix
@@ -36,6 +38,8 @@ def train_epoch(groups):
                 alike.setdefault(launches[k].positions.shape[1], []).append((i, launches[k]))
         for taking in alike.values():
             step_groups(groups, taking, monitors)
+    for group in groups:
+        group.draw_ahead()  # while the device is still at work
     logged = [monitor.report(group.graph, group.state) for monitor, group in zip(monitors, groups)]
     for group, numbers, logits in zip(groups, logged, _validate(groups)):
         group.close_epoch(numbers, logits)
@@ -65,10 +69,12 @@ def step_groups(groups, taking, monitors):
     if not takers[0].hashed:
         inputs |= _draw_masks(takers, launches)
     whole = all(launch.rows is None for launch in launches)
-    if whole and len(groups) == 1 and groups[0].graph.penalty is None:
-        results = groups[0].recorded_step(inputs)
+    compiled = whole and len(taking) == len(groups)
+    if whole and all(group.can_be_recorded() for group in takers):
+        step = Recorder(partial(step_together, takers, compiled=compiled))
+        results = takers[0].resident.recorded_steps.setdefault(tuple(map(id, takers)), step)(inputs)
     else:
-        results = step_together(takers, inputs, compiled=whole and len(taking) == len(groups), steady=whole)
+        results = step_together(takers, inputs, compiled=compiled, steady=whole)
     for k, (i, launch) in enumerate(taking):
         found = under_prefix(results, f"{k}.")
         groups[i].put_back(launch, found)

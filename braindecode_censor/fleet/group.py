@@ -1,15 +1,12 @@
 """Members of one graph, side by side: their state, their batches, their best weights, and who comes and goes."""
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from braindecode_censor.fleet.cuda_graphs import Recorder
 from braindecode_censor.fleet.graph import Graph
 from braindecode_censor.fleet.stack import put_rows, take_rows, under_prefix
-from braindecode_censor.fleet.step import step_together
 from braindecode_censor.training.rules import average_share
 
 __all__ = ["Group", "Launch"]
@@ -71,9 +68,6 @@ class Group:
         vectorise = not on_cpu if vectorise is None else vectorise
         self.hashed = not on_cpu if masks is None else masks == "hashed"
         self.graph = Graph(members[0], vectorise, compile)
-        # For a group without a penalty; penalties have recordings of their own, which run side by side.
-        able = self.hashed and resident.waits_for_nothing()
-        self.recorded_step = Recorder(partial(step_together, [self]), able)
         self.state, self.best = {}, {}
         self.add(members, states)
 
@@ -107,8 +101,20 @@ class Group:
         self._forget_recordings()
         self._tabulate()
 
+    def can_be_recorded(self):
+        """Tell whether the host has no part in a step.
+
+        Returns
+        -------
+        able : bool
+            Masks that are drawn by the host, a penalty that looks at its numbers, and transforms that draw there
+            forbid it.
+        """
+        free = self.graph.penalty is None or not self.graph.penalty.waits
+        return self.hashed and free and self.resident.waits_for_nothing()
+
     def _forget_recordings(self):
-        self.recorded_step.clear()
+        self.resident.recorded_steps.clear()  # of other groups too, which take their steps together with this one
         self.graph.forget_recordings()
 
     def _tabulate(self):
@@ -130,6 +136,12 @@ class Group:
             found = np.concatenate([*m.valid, row[:0]])
             row[: len(found)] = found
         self.valid = torch.as_tensor(valid, **place)
+
+    def draw_ahead(self):
+        """Draw the batches of everybody's next epoch, unless the host's generators have a part in them."""
+        if self.hashed:
+            for member in self.members:
+                member.draw_ahead()
 
     def plan_epoch(self):
         """Draw everybody's batches; members whose batches are equally large take their step together.

@@ -55,6 +55,7 @@ class Member:
         self.key, self.clf, self.seen = key, clf, seen
         self.history, self.seconds, self.error = [], 0.0, None
         self.count = 0  # of optimiser steps
+        self._ahead = None  # batches of the next epoch, if they are drawn already
         self.best_epoch, self.best_loss, self.best_score = None, np.inf, np.nan
         clf.classes_inferred_, codes = np.unique(y[seen], return_inverse=True)
         with clf._seeded():
@@ -139,9 +140,18 @@ class Member:
         """
         left = self.n_steps - self.count  # the last epoch may be cut short
         if not self._needs_loaders(drops_out):
-            return [self._places[batch] for batch in self.clf.batches_.arrays()][:left]
+            drawn, self._ahead = self._ahead or self._draw(), None
+            return drawn[:left]
         with self._own_numbers():
             return [positions.numpy() for positions, _ in self._train][:left]
+
+    def draw_ahead(self):
+        """Draw the batches of the epoch after this one, where a sampler with numbers of its own does it."""
+        if not self._needs_loaders(drops_out=False):
+            self._ahead = self._draw()
+
+    def _draw(self):
+        return [self._places[batch] for batch in self.clf.batches_.arrays()]
 
     def draw_validation(self, drops_out=True):
         """Draw the numbers that the validation loader draws, and forget them.

@@ -72,9 +72,12 @@ class Resident:
         the statistics depend on who is trained on, as recorded.
     moments : Tensor of shape (n_trials, K, 1 + K) or None
         Lag moments of the trials; None where a step changes them, so that they have to be computed in the step.
+    recorded_steps : dict of tuple to Recorder
+        Recordings of steps on these trials, by the groups that take them; empty when a group changes.
     """
 
     def __init__(self, clf, people):
+        self.recorded_steps = {}
         self.by_population = clf.normalize == "population"
         self.augmentation = clf._make_augmentation()
         signals = people.signals

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from braindecode_censor.fleet.cuda_graphs import run_side_by_side
+from braindecode_censor.fleet.cuda_graphs import fork, run_side_by_side
 from braindecode_censor.fleet.graph import Graph
 from braindecode_censor.fleet.masks import hashed_masks
 from braindecode_censor.fleet.stack import adam_step, join_rows, under_prefix
@@ -205,6 +205,8 @@ def _push_all(parts, codes, steady):
     inputs = [parts[k].penalty_inputs(codes[k]) for k in censored]
     if steady:
         results = run_side_by_side([parts[k].graph.recorded_push for k in censored], inputs)
+    elif torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        results = fork([parts[k].graph.push for k in censored], inputs)
     else:
         results = [parts[k].graph.push(given) for k, given in zip(censored, inputs)]
     for k, result in zip(censored, results):

@@ -148,7 +148,7 @@ class _Deck:
     def __init__(self, cards, hand, rng):
         self.cards = np.asarray(cards)
         self.hand, self.rng = min(hand, len(self.cards)), rng
-        self.pile, self.n_pile, self.dealt = self.cards[:0], 0, 0
+        self.order, self.pile, self.n_pile, self.dealt = self.cards[:0], self.cards[:0], 0, 0
 
     def deal(self):  # called for every cell of every batch of every member of a fleet: short, therefore
         end = self.dealt + self.hand
@@ -159,16 +159,12 @@ class _Deck:
         return self.pile[end - self.hand : end]
 
     def _shuffle(self):
-        left, fresh = self.pile[self.dealt :], self.rng.permutation(self.cards)
+        left, order = self.order[self.dealt :], self.rng.permutation(len(self.cards))
         if len(left):
             # The hand begins with what is left of the old round; the new round must not repeat that in it.
-            new = _without(fresh, left)[: self.hand - len(left)]
-            fresh = np.concatenate([left, new, _without(fresh, new)])
-        self.pile, self.n_pile = fresh, len(fresh)
-
-
-def _without(cards, excluded):
-    """Cards that are not excluded, in their order; np.isin would take most of the time of an epoch's deals."""
-    stays = np.ones(cards.max() + 1, dtype=bool)
-    stays[excluded] = False
-    return cards[stays[cards]]
+            stays = np.ones(len(order), dtype=bool)
+            stays[left] = False
+            new = order[stays[order]][: self.hand - len(left)]
+            stays[left], stays[new] = True, False
+            order = np.concatenate([left, new, order[stays[order]]])
+        self.order, self.pile, self.n_pile = order, self.cards[order], len(order)
