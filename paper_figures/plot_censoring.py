@@ -19,7 +19,7 @@ from braindecode_censor.figures.style import (
     new_figure,
     style,
 )
-from braindecode_censor.report.censoring_page import as_markdown
+from braindecode_censor.report.censoring_page import as_markdown, as_page
 from braindecode_censor.report.censoring_runs import collect
 from braindecode_censor.report.censoring_tables import (
     answers,
@@ -239,9 +239,11 @@ def main(argv=None):
                 folder.mkdir(parents=True, exist_ok=True)
             for name, table in tables.items():
                 table.to_csv(table_folder / f"{_NAME}_{name}.csv", index=False, float_format="%.4g")
-            (table_folder / f"{_NAME}.txt").write_text(text)  # no .md: it is a part of a page
+            (table_folder / f"{_NAME}.md").write_text(text)
             for name, figure in figures.items():
                 figure.savefig(figure_folder / f"{name}.png", dpi=150)
+    if args.docs is not None:
+        (args.docs / "evidence.md").write_text(as_page(tables))
     print(text)
 
 

@@ -4,7 +4,72 @@ import pandas as pd
 
 from braindecode_censor.report.censoring_tables import GROUPS
 
-__all__ = ["as_markdown"]
+__all__ = ["as_markdown", "as_page"]
+
+
+_INTRO = """# Does censoring help on top?
+
+The paper measures its gains against a network trained by its own protocol. Here every way of censoring is put on
+top of decoders that are trained well without it, and on top of the paper's protocol, and compared with the same
+training without the penalty: the same seeds, the same folds of people, the same kind of batches.
+
+```
+python paper_figures/run_censoring.py --data DIR --out results/censoring --device cuda  # goes on if interrupted
+python paper_figures/plot_censoring.py --results results/censoring --docs docs  # writes all that is below
+```
+
+**How it was measured.** Five methods in three modes, each with several weights, on top of each recipe of the table.
+People are shared out to a few folds, anew with every seed, and everybody is decoded by networks that have not seen
+them: with the person's own unlabelled trials, by the paper's protocol with nothing but the trial. Scores are
+balanced accuracies. *Leakage* is how often a fresh linear probe, cross-validated over the trials of the training
+people, names the person from the code, less chance: from the whole code, class by class for conditional censoring,
+from the first half for complementary censoring.
+
+**How it is judged.** A weight, or a method, is chosen for every person by all *other* people, so the gain is what a
+user would have got; its interval and its p come from a wild bootstrap over people and seeds in which the choice is
+repeated. p is corrected by Holm's method within a question: all rows of a recording for the first table, the
+fifteen methods and modes for the next. *Weaker half*: by the baseline's *other* seeds, because people who are weak
+by the very scores they are compared with gain by luck. *Smallest detectable*: a gain of this size would have passed
+the corrected test with a probability of 80 %.
+"""
+_FIGURES = {
+    "trade": "Gain against what is left of the leakage; every point is a method, a mode and a weight. Points to the "
+    "left of the line at one leak less than the uncensored network; points above zero decode new people better.",
+    "people": "Every person's gain with the setting that all others like best, against the score without censoring; "
+    "bars are standard errors over seeds. If censoring helped the weak most, points would rise to the left.",
+    "gain": "Gain against weight, with 95 % intervals over people and seeds, one weight at a time and not corrected.",
+    "leakage": "What is left of the leakage against the weight: 1 is the uncensored network, 0 is chance.",
+}
+
+
+def as_page(tables):
+    """Write the page of the documentation around the tables.
+
+    Parameters
+    ----------
+    tables : dict of str to DataFrame
+        As for :func:`as_markdown`, whose text the page includes from ``results/censoring.md``.
+
+    Returns
+    -------
+    text : str
+        Markdown with figures of ``_static``.
+    """
+    parts = [
+        _INTRO,
+        _figure("trade"),
+        _figure("people"),
+        "```{include} results/censoring.md\n```",
+        "## Weights",
+    ]
+    for recording in dict.fromkeys(tables["answers"]["recording"]):
+        parts += [f"### {recording}", _figure("gain", recording), _figure("leakage", recording)]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _figure(name, recording=None):
+    file = "_".join(["censoring", name, *([recording] if recording else [])])
+    return f"```{{figure}} _static/{file}.png\n:width: 100%\n\n{_FIGURES[name]}\n```"
 
 
 def as_markdown(tables):

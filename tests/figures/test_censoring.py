@@ -128,16 +128,23 @@ def test_what_is_finished_is_not_done_again(results, capsys):
 def test_tables_and_figures_are_written_for_the_documentation(results, tmp_path):
     _, out, _ = results
     plot_censoring.main(["--results", str(out), "--docs", str(tmp_path)])
-    text = (tmp_path / "results" / "censoring.txt").read_text()
+    text = (tmp_path / "results" / "censoring.md").read_text()
     assert text.startswith("## simulated") and "**no gain** was found" in text
     settings = pd.read_csv(tmp_path / "results" / "censoring_settings.csv")
     assert set(settings["mode"]) == set(MODES) and settings["detectable"].notna().any()
-    assert {path.name for path in (tmp_path / "_static").iterdir()} == {
-        "censoring_gain_simulated.png",
-        "censoring_leakage_simulated.png",
-        "censoring_people.png",
-        "censoring_trade.png",
-    }
+    page = (tmp_path / "evidence.md").read_text()
+    shown = {line.split("/")[1] for line in page.splitlines() if line.startswith("```{figure}")}
+    assert "{include} results/censoring.md" in page and len(max(page.splitlines(), key=len)) < 400
+    assert (
+        shown
+        == {path.name for path in (tmp_path / "_static").iterdir()}
+        == {
+            "censoring_gain_simulated.png",
+            "censoring_leakage_simulated.png",
+            "censoring_people.png",
+            "censoring_trade.png",
+        }
+    )
 
 
 def test_recordings_need_their_folder(results):
