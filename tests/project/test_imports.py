@@ -26,7 +26,7 @@ FLOORS = {
 }
 FOLDERS = {"datasets": ROOT / "datasets" / "loaders", "figures": ROOT / "paper_figures"}
 # Scripts that a person starts from the shell; the package does not import them.
-SCRIPTS = ("run_", "plot_simulated")
+SCRIPTS = ("run_", "plot_simulated", "plot_transfer", "plot_censoring")
 
 
 def sources():
