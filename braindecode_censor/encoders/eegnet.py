@@ -121,7 +121,7 @@ class FastEEGNet(EEGNet):
         """
         return lag_moments(x, self.kernel_length)
 
-    def forward(self, x, moments=None):
+    def forward(self, x, moments=None, masks=()):
         """Class scores.
 
         Parameters
@@ -131,6 +131,9 @@ class FastEEGNet(EEGNet):
         moments : Tensor of shape (n_trials, kernel_length, 1 + kernel_length) or None
             :meth:`lag_moments` of the same trials. They change nothing but the time a training step takes;
             evaluation does not need them, and they are ignored when ``x`` wants a gradient.
+        masks : tuple of Tensor
+            Masks to multiply by in the place of the two dropout layers, which otherwise draw their own; see
+            :meth:`takes_masks` for when they are taken.
 
         Returns
         -------
@@ -141,10 +144,23 @@ class FastEEGNet(EEGNet):
             x = x.squeeze(-1)
         if x.ndim != 3 or not self._can_reorder():
             return super().forward(x)
+        first, second = masks or (None, None)
         h = _pool(self.pool_1, _activate(self.elu_1, self._first_block(x, moments)))
-        h = self._separable_block(_drop(self.drop_1, h))
+        h = self._separable_block(_drop(self.drop_1, h, first))
         h = _pool(self.pool_2, self.elu_2(self.bnorm_2(h)))
-        return self.final_layer(_drop(self.drop_2, h.contiguous()))  # as hooks on the final layer know it
+        return self.final_layer(
+            _drop(self.drop_2, h.contiguous(), second)
+        )  # as hooks on the final layer know it
+
+    def takes_masks(self):
+        """Tell whether ``forward`` takes dropout masks.
+
+        Returns
+        -------
+        takes : bool
+            False if somebody has changed or hooked a layer, so that the stock order runs or dropout is watched.
+        """
+        return self._can_reorder() and not (_has_hooks(self.drop_1) or _has_hooks(self.drop_2))
 
     def _can_reorder(self):
         """Whether the layers are still those of a whole, unhooked EEGNet."""
@@ -345,8 +361,10 @@ def _pool(layer, h):
     return h[..., : h.shape[-1] // size[1] * size[1]].unflatten(-1, (-1, size[1])).mean(-1)
 
 
-def _drop(layer, h):
+def _drop(layer, h, mask=None):
     """Output of a dropout layer, with the mask that it has in stock EEGNet, in whatever order `h` lies in memory."""
+    if mask is not None:
+        return h.contiguous() * mask
     plain = type(h) is torch.Tensor and not has_torch_function((h,))  # nobody waits to hear of the dropout
     fast = _is_plain(layer, nn.Dropout) and prefers_channels_last(h) and plain
     if fast and layer.training and 0 < layer.p < 1:

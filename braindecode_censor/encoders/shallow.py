@@ -22,8 +22,10 @@ class FastCombinedConv(CombinedConv):
 
     Parameters
     ----------
-    *args, **kwargs
-        As for :class:`braindecode.modules.CombinedConv`.
+    in_chans, n_filters_time, n_filters_spat, filter_time_length : int
+        Channels, filters in time and over channels, and taps.
+    bias_time, bias_spat : bool
+        Whether either convolution has a bias.
 
     Examples
     --------

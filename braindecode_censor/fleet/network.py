@@ -7,7 +7,7 @@ import torch
 from braindecode.modules.parametrization import MaxNormParametrize
 from torch.func import functional_call
 
-from braindecode_censor.encoders.eegnet import MaxNorm
+from braindecode_censor.encoders.eegnet import FastEEGNet, MaxNorm
 from braindecode_censor.encoders.norm import under_vmap
 from braindecode_censor.fleet.convolution import ConvolveByProducts
 from braindecode_censor.fleet.masks import GivenMasks, find_places
@@ -58,6 +58,8 @@ class Network:
             torch.arange(n * n_chans * n_times, device=weight.device).to(weight).sin().view(n, n_chans, -1)
             for n in (2, 3)
         ]
+        # The fast EEGNet is told its masks, because interception would get in the way of compiling it.
+        self._takes_masks = isinstance(self.module, FastEEGNet) and self.module.takes_masks()
         self.places = find_places(self.module, batches)
         self.n_codes = len(self._caught) // len(batches)  # how often a forward pass calls the layer
         self.layout = Layout(self.module, self._trained(batches[0]) - frozen)
@@ -96,9 +98,12 @@ class Network:
         logits : Tensor of shape (n, n_outputs)
             Scores before the softmax.
         """
-        # compiled, only EEGNet pays, which has no convolutions left
-        by_products = under_vmap() and not torch.compiler.is_compiling()
-        with GivenMasks(masks), ConvolveByProducts() if by_products else nullcontext():
+        if self._takes_masks and masks is not None:
+            known, given = {**known, "masks": masks}, nullcontext()
+        else:
+            given = GivenMasks(masks)
+        by_products = under_vmap() and not self._takes_masks  # EEGNet has no convolutions left
+        with given, ConvolveByProducts() if by_products else nullcontext():
             logits = functional_call(self.module, tensors, (x,), known)
         z = x.new_zeros(len(x), 0)
         if self.n_codes == 1:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from fleet.folds import assert_equal, data, folds, train_alone, train_together
 from fleet.test_equal_to_alone import CASE_IDS, CASES, three
+from fleet.test_networks import NETWORKS, largest_difference, train_both
 from fleet.test_recipe import RECIPE
 
 from braindecode_censor import CensoredEEGClassifier
@@ -137,3 +138,11 @@ def test_compiled_is_the_same_up_to_rounding(method):
     settings = three(method, "conditional", device="cuda")
     plain, compiled = (train_together(X, y, subjects, settings, compile=compile) for compile in (False, True))
     assert_equal(compiled, [plain[k] for k in range(3)], 1e-7)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_other_networks(name):
+    """Without and with a penalty, convolutions as matrix products."""
+    for one, member in zip(*train_both(name, device="cuda")):
+        assert member.alone is None
+        assert largest_difference(one, member.clf) < 1e-7
