@@ -16,7 +16,7 @@ from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.storage.train import train
 from braindecode_censor.trials.stored import take_part
 
-__all__ = ["Backend", "end_with", "prepare_worker"]
+__all__ = ["Backend", "end_with", "lost_workers", "prepare_worker"]
 
 # How often in a row a cluster may lose its workers before a single training is finished.
 PATIENCE = 3
@@ -191,10 +191,7 @@ class Backend:
     def _losses(self):
         if self.name == "local":
             return ()
-        from dask.distributed import KilledWorker
-        from distributed.client import CancelledError
-
-        return CancelledError, KilledWorker
+        return lost_workers()
 
     def _context(self):
         if self.name == "local":
@@ -211,6 +208,20 @@ class Backend:
             except (OSError, ValueError) as error:
                 raise ValueError(f"scheduler={self.scheduler!r} does not answer: {error}.") from None
         return self._client
+
+
+def lost_workers():
+    """Return the errors by which Dask tells that workers are gone, with a task or with data that only they held.
+
+    Returns
+    -------
+    errors : tuple of type
+        For ``except``.
+    """
+    from dask.distributed import KilledWorker
+    from distributed.client import CancelledError
+
+    return CancelledError, KilledWorker
 
 
 def end_with(parent):

@@ -9,7 +9,7 @@ import torch
 
 from braindecode_censor.fleet import train_fleet
 from braindecode_censor.fleet.trial import check_estimator, sizes_of, why_alone
-from braindecode_censor.search.backends import end_with
+from braindecode_censor.search.backends import PATIENCE, end_with, lost_workers
 from braindecode_censor.search.pair_data import Outcome
 from braindecode_censor.search.pair_trainings import quiet, test_on_pair, train_pairs
 
@@ -78,8 +78,8 @@ class PairRunner:
         self.jobs = (
             joblib.effective_n_jobs(n_jobs) if client is None else max(1, sum(client.nthreads().values()))
         )
-        self.has_fleet = on_gpu and client is None
-        self.network_jobs = 1 if self.has_fleet else self.jobs  # one GPU is not shared among processes
+        self.has_fleet = on_gpu
+        self.network_jobs = 1 if on_gpu and client is None else self.jobs  # processes do not share a GPU
 
     def is_for_fleet(self, candidate):
         """Tell whether a candidate is trained many at once.
@@ -144,15 +144,48 @@ class PairRunner:
             for task in allowed:
                 yield task.do(self.data)
             return
+        if self.client is None:
+            yield from (outcomes for _, outcomes in self._pool(enumerate(allowed), jobs))
+            return
+        left = dict(enumerate(tasks))
+
+        def work():
+            begun = ((number, begin(task)) for number, task in list(left.items()))
+            yield from self._pool(((number, task) for number, task in begun if task is not None), jobs)
+
+        for number, outcomes in self._until_nothing_is_lost(work):
+            del left[number]
+            yield outcomes
+
+    def _pool(self, tasks, jobs):
+        parent = os.getpid() if self.client is None else None
         with self._context():
             pool = joblib.Parallel(
                 n_jobs=jobs,
                 return_as="generator_unordered",
                 batch_size=1,
-                pre_dispatch=jobs,  # so that `begin` is called when a worker is free, not before
+                pre_dispatch=jobs,  # so that the next task is asked for when a worker is free, not before
             )
-            parent = os.getpid() if self.client is None else None
-            yield from pool(joblib.delayed(_train_task)(task, self.data, parent) for task in allowed)
+            yield from pool(
+                joblib.delayed(_train_task)(number, task, self.data, parent) for number, task in tasks
+            )
+
+    def _until_nothing_is_lost(self, work):
+        """Do what is left of some work as often as workers of the cluster are lost with it."""
+        failures = 0
+        while True:
+            try:
+                for found in work():
+                    failures = 0
+                    yield found
+                return
+            except lost_workers() as error:
+                failures += 1
+                if failures == PATIENCE:
+                    raise ValueError(
+                        f"client: the Dask cluster lost its workers {PATIENCE} times in a row without finishing a "
+                        "training: look at their logs (memory?), then call fit again with the same folder."
+                    ) from error
 
     def _context(self):
         if self.client is not None:
@@ -199,19 +232,49 @@ class PairRunner:
                 members.append((outcome, estimator, self.data.seen_without(position)))
         if not members:
             return
-        with quiet():
-            for member in train_fleet(members, self.data.X, self.data.y, self.data.people):
-                outcome = replace(member.key, seconds=(time.perf_counter() - started) / len(members))
-                if member.error is None:
-                    outcome = test_on_pair(member.clf, outcome, self.data)
-                else:
-                    outcome = replace(outcome, error=member.error)
-                if keep:
-                    self.store.write(candidates[outcome.candidate], outcome, self.data)
-                yield outcome
+        found = _train_members(members, self.data) if self.client is None else self._on_cluster(members)
+        for outcome in found:
+            outcome = replace(outcome, seconds=(time.perf_counter() - started) / len(members))
+            if keep:
+                self.store.write(candidates[outcome.candidate], outcome, self.data)
+            yield outcome
+
+    def _on_cluster(self, members):
+        """Train a share of the fleet on every worker."""
+        from dask.distributed import as_completed
+
+        size = -(-len(members) // max(1, len(self.client.nthreads())))
+        left = {start: members[start : start + size] for start in range(0, len(members), size)}
+
+        def work():
+            self.client.wait_for_workers(1)
+            data = self.client.scatter([self.data], broadcast=True, hash=False)[0]
+            futures = {
+                self.client.submit(_train_share, share, data, pure=False): start
+                for start, share in left.items()
+            }
+            for future in as_completed(list(futures), loop=self.client.loop):
+                yield futures[future], future.result()
+
+        for start, outcomes in self._until_nothing_is_lost(work):
+            del left[start]
+            yield from outcomes
 
 
-def _train_task(task, data, parent):
+def _train_task(number, task, data, parent):
     if parent is not None:
         end_with(parent)
-    return task.do(data)
+    return number, task.do(data)
+
+
+def _train_share(members, data):
+    return list(_train_members(members, data))
+
+
+def _train_members(members, data):
+    with quiet():
+        for member in train_fleet(members, data.X, data.y, data.people):
+            if member.error is None:
+                yield test_on_pair(member.clf, member.key, data)
+            else:
+                yield replace(member.key, error=member.error)

@@ -15,7 +15,14 @@ from tiny import experiment, finished, run
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.fleet.trainings import train_all
+from braindecode_censor.search.budget import Budget
 from braindecode_censor.search.dask_fleet import make_shares, train_on_cluster
+from braindecode_censor.search.family import find_candidates
+from braindecode_censor.search.pair_data import PairData
+from braindecode_censor.search.pair_runner import PairRunner
+from braindecode_censor.search.pair_search import PairSearch
+from braindecode_censor.search.pair_store import PairStore
+from braindecode_censor.search.pairs import make_pairs
 
 distributed = pytest.importorskip("dask.distributed")
 
@@ -126,3 +133,31 @@ def test_an_error_of_a_training_is_not_taken_for_a_lost_worker(cluster, tasks, t
         pytest.raises(ValueError, match="y has shape"),
     ):
         list(train_on_cluster(client, make(), (X, y[:-1], subjects), tmp_path))
+
+
+def test_a_search_on_a_cluster_survives_the_loss_of_all_workers(cluster, tmp_path):
+    X, y, subjects = simulate(n_subjects=4, n_trials=16, n_times=64)
+    net = {"name": "net", "network": "EEGNet", "F1": 2, "D": 1, "max_steps": 4, "kernel": 0.1}
+    pairs = make_pairs(4)
+    data = PairData(X, y, subjects - 1, pairs)
+    candidates, _ = find_candidates([net, "power"])
+    expected = PairSearch(
+        data, candidates, False, Budget(None), PairRunner(data, PairStore(None, data))
+    ).run()
+    killed = []
+
+    def report(outcome, result):
+        if len(result.models) == 2:
+            killed.append(kill(cluster, 2))
+
+    with distributed.Client(cluster, set_as_default=False) as client:
+        runner = PairRunner(data, PairStore(tmp_path, data), client=client)
+        found = PairSearch(data, candidates, False, Budget(None), runner, report).run()
+        assert killed == [2]
+        assert found.models == expected.models
+        assert set(found.trainings.values()) == {len(pairs)}, "nothing finished is repeated"
+        # as fleets, which a search uses on GPUs: the same up to rounding
+        runner = PairRunner(data, PairStore(None, data), client=client)
+        runner.has_fleet = True
+        fleet = PairSearch(data, candidates[:1], False, Budget(None), runner).run()
+    np.testing.assert_allclose(fleet.heldout.scores("net"), found.heldout.scores("net"), atol=1e-6)
