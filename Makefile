@@ -25,9 +25,14 @@ demo: setup
 # Every figure and table from a folder of results; what was trained is read, never trained.
 RESULTS ?= demo_results
 
+# Folders of the two studies are known by the tables that they alone have.
 figures: setup
-	@test -f $(RESULTS)/probes/probed.json || $(BIN)/python paper_figures/run_probes.py --results $(RESULTS) || true
-	$(BIN)/python paper_figures/plot_all.py --results $(RESULTS)
+	@if test -f $(RESULTS)/leakage.csv; then $(BIN)/python paper_figures/plot_censoring.py --results $(RESULTS); \
+	elif test -f $(RESULTS)/table.md; then $(BIN)/python paper_figures/plot_transfer.py --results $(RESULTS); \
+	else \
+	  test -f $(RESULTS)/probes/probed.json || $(BIN)/python paper_figures/run_probes.py --results $(RESULTS) || true; \
+	  $(BIN)/python paper_figures/plot_all.py --results $(RESULTS); \
+	fi
 
 lint: setup
 	$(BIN)/ruff check .
