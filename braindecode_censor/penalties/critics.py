@@ -42,9 +42,9 @@ class LabelledMLP(nn.Module):
         ----------
         z : Tensor of shape (n, n_features)
             Latent code.
-        *labels : Tensor of shape (n,) or None
+        *labels : Tensor of shape (n,) or of shape (k, n_labels), or None
             One per label of the constructor. None evaluates every value of that label and adds an axis of the
-            label's length before the last axis.
+            label's length before the last axis; k one-hot rows do so for k of the values.
         frozen : bool
             Treat the parameters as constants, so that the encoder's gradient never trains the critic.
 
@@ -53,7 +53,7 @@ class LabelledMLP(nn.Module):
         output : Tensor of shape (n, [n_labels,] n_outputs)
             Output of the last layer.
         """
-        if sum(label is None for label in labels) > 1:
+        if sum(label is None or label.ndim == 2 for label in labels) > 1:
             raise ValueError("labels: only one can be None, which stands for all its values.")
 
         def constant(parameter):
@@ -65,6 +65,8 @@ class LabelledMLP(nn.Module):
             offset = constant(self.offsets[i])
             if label is None:
                 every = offset
+            elif label.ndim == 2:
+                every = label @ offset
             else:  # a product with one-hot rows, for indexing would add up gradients in any order on a GPU
                 h = h + one_hot_rows(label, len(offset), z.dtype).T @ offset
         if every is not None:

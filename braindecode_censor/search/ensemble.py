@@ -112,9 +112,11 @@ def _greedy(true, y, people):
 def _greedy_once(true, weights):
     """Add the candidate that helps most, again and again, and return the best of all mixtures on the way."""
     chosen, total = np.zeros(len(true)), np.zeros(true.shape[1])
-    best_loss, best = np.inf, None
+    best_loss, best, mixed = np.inf, None, np.empty_like(true)
     for size in range(1, _ROUNDS + 1):
-        loss = balanced_loss((total + true) / size, weights)
+        # the balanced loss of (total + true) / size, in place: with hundreds of candidates this is all the time
+        np.clip(np.divide(np.add(total, true, out=mixed), size, out=mixed), _FLOOR, 1, out=mixed)
+        loss = -(np.log(mixed, out=mixed) @ weights)
         tied = loss <= loss.min() + _TIE
         chosen, total = chosen + tied / tied.sum(), total + true[tied].mean(axis=0)
         reached = balanced_loss(total / size, weights)  # of what ties share, not of one of them

@@ -178,3 +178,30 @@ def test_a_network_told_all_labels_at_once():
     assert not mlp(z, subjects, classes, frozen=True).requires_grad
     with pytest.raises(ValueError, match="only one can be None"):
         mlp(z, None, None)
+
+
+@pytest.mark.parametrize("mode", ["marginal", "conditional"])
+def test_began_looks_at_the_subjects_of_the_batch_alone(mode, monkeypatch):
+    """With more subjects than trials the absent ones have no weight, so leaving them out changes nothing."""
+    torch.manual_seed(0)
+    z, y = torch.randn(12, 8, dtype=torch.float64), torch.arange(12) % 2
+    s = torch.tensor([3, 17, 3, 29, 17, 29, 3, 17, 3, 29, 17, 29])
+    found = []
+    for patched in (False, True):
+        torch.manual_seed(1)
+        penalty = bc.make_penalty("began", mode=mode, n_features=8, n_subjects=30, n_classes=2).double()
+        measure = penalty.measures[0]
+        measure.k.copy_(torch.linspace(0, 1, 30))
+        if patched:
+            monkeypatch.setattr(type(measure), "_present", lambda *_: (None, lambda weights: weights))
+        else:
+            rows, _ = measure._present(Batch(s, n_subjects=30), z.dtype)
+            assert sorted(rows.argmax(1).tolist()) == [3, 17, 29]
+        batch = Batch(s, y if mode == "conditional" else None, 30, 2)
+        loss = measure.critic_loss(z, batch)
+        loss.backward()
+        revealed = torch.func.vmap(lambda z, m=measure, b=batch: m.reveal(z, b))(torch.stack([z, 2 * z]))
+        found.append([loss, measure.k, measure.critic.offsets[0].grad, measure.reveal(z, batch), revealed])
+    for left_out, every in zip(*found):
+        torch.testing.assert_close(left_out, every)
+    assert found[0][1][3] != torch.linspace(0, 1, 30)[3], "k of a subject that was there has moved"

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 import torch
 
-from braindecode_censor._check import check_positive, check_size
-from braindecode_censor.penalties.batch import cell_rows
+from braindecode_censor._check import check_positive, check_size, is_traced
+from braindecode_censor.penalties.batch import cell_rows, one_hot_rows
 from braindecode_censor.penalties.critics import LabelledMLP
 from braindecode_censor.penalties.measures.base import Measure
 from braindecode_censor.penalties.ranges import Range
@@ -144,7 +144,8 @@ class BEGAN(Measure):
         """
         everyone, own, _ = self._weights(batch, z.dtype)
         weights = everyone - (self.k * own if self.printed else own)
-        return (weights * self._errors(z, batch, None, frozen=True)).sum()
+        present, pick = self._present(batch, z.dtype)
+        return (pick(weights) * self._errors(z, batch, present, frozen=True)).sum()
 
     def critic_loss(self, z, batch):
         """Return the discriminator's loss and, in training mode, move k.
@@ -162,11 +163,13 @@ class BEGAN(Measure):
             Differentiable in the discriminator's parameters.
         """
         everyone, own, control = self._weights(batch, z.dtype)
-        errors = self._errors(z, batch, None)
-        loss = ((everyone - self.k * own) * errors).sum()
+        present, pick = self._present(batch, z.dtype)
+        errors = self._errors(z, batch, present)
+        loss = (pick(everyone - self.k * own) * errors).sum()
         if self.training:
-            step = control * errors.detach()
+            step = pick(control) * errors.detach()
             step = step.sum().unsqueeze(0) if self.printed else step.sum(0)
+            step = step if present is None else step @ present
             self.k.copy_((self.k + self.beta * step).clamp(0, 1))
         return loss
 
@@ -187,18 +190,38 @@ class BEGAN(Measure):
             ``divergence``, the mean of own error less error on everybody, and ``k``, the mean control.
         """
         everyone, own, _ = self._weights(batch, z.dtype)
-        divergence = ((own - everyone) * self._errors(z, batch, None, frozen=True)).sum()
+        present, pick = self._present(batch, z.dtype)
+        divergence = (pick(own - everyone) * self._errors(z, batch, present, frozen=True)).sum()
         return {"divergence": divergence, "k": self.k.mean()}
 
     def _errors(self, z, batch, subject, frozen=False):
-        """Mean error over columns of every trial as a subject (n,), or as every subject (n, n_subjects) for None."""
+        """Mean error over columns of every trial as a subject (n,), or as every subject (n, n_subjects) for None.
+
+        One-hot rows of some subjects, from :meth:`_present`, stand for these.
+        """
         z = _standardise(z) if self.standardise else z
         if self.printed:  # the discriminator is not told the subject
             errors = (self.critic(z, frozen=frozen) - z).abs().mean(-1)
-            return errors if subject is not None else errors[:, None].expand(-1, batch.n_subjects)
+            return errors[:, None].expand(-1, batch.n_subjects) if subject is None else errors
         labels = (subject,) if batch.y is None else (subject, batch.y)
-        target = z.unsqueeze(1) if subject is None else z
+        target = z.unsqueeze(1) if subject is None or subject.ndim == 2 else z
         return (self.critic(z, *labels, frozen=frozen) - target).abs().mean(-1)
+
+    def _present(self, batch, dtype):
+        """One-hot rows of the subjects of a batch of fewer trials than there are subjects, and how to pick theirs.
+
+        The others have no weight in any loss, and there may be hundreds of them.
+        """
+        n_trials, n_subjects = batch.s.shape[-1], batch.n_subjects
+        if self.printed or n_subjects <= n_trials:
+            return None, lambda weights: weights
+        counts = one_hot_rows(batch.s, n_subjects, dtype).sum(-1)
+        most = n_trials
+        if counts.device.type == "cpu" and not is_traced(counts):  # a graph needs a size that never changes
+            most = max(1, int((counts > 0).sum()))
+        chosen = counts.topk(most).indices
+        rows = (chosen.unsqueeze(-1) == torch.arange(n_subjects, device=counts.device)).to(dtype)
+        return rows, lambda weights: weights @ rows.T
 
     def _weights(self, batch, dtype):
         """Weights of the errors (n, n_subjects) in the losses, for all losses are linear in the errors.
