@@ -63,14 +63,16 @@ numpydoc_xref_param_type = False
 html_theme = "pydata_sphinx_theme"
 html_title = "braindecode-censor"
 html_static_path = ["_static"]
-html_css_files = ["math.css"]
+html_css_files = ["math.css", "layout.css"]
+# All pages in the sidebar of every page: the theme's own shows only the section that a page is in.
+html_sidebars = {"**": ["contents.html"]}
 html_math_renderer = "native"
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": True,
-    "header_links_before_dropdown": 7,
+    "navbar_center": ["doors.html"],
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -1,11 +1,18 @@
 import warnings
 
 import pytest
+import shared
 import torch
 from rhythms import simulate
 
 # Two pytest workers with many threads each fight over two cores.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory):
+    """Let what is made once find its place."""
+    shared.set_home(tmp_path_factory)
 
 
 @pytest.fixture(autouse=True)
@@ -27,11 +34,11 @@ def quick():
 
 
 @pytest.fixture(scope="session")
-def reference(tmp_path_factory):
+def reference():
     """An experiment that nothing disturbed, without a report. Copy its folder before you change anything in it."""
     import moabb
     from tiny import run
 
     moabb.set_log_level("error")
     warnings.simplefilter("ignore")
-    return run(tmp_path_factory.mktemp("reference") / "out")
+    return run(shared.once("reference", run))  # the second time it finds everything done

@@ -22,6 +22,7 @@ RECORDINGS = {
     "ssvep_exo": ({}, {}),
     "emg_myo": ({"where": {"subset": "PreTrainingDataset"}}, {"tmax": 1.75}),
 }
+#: Name of the simulated people among the recordings.
 SIMULATED = "simulated"
 #: The simulated people, for the whole study and for a check.
 POPULATION = {"kind": "mixed", "n_subjects": 16, "n_trials": 60}

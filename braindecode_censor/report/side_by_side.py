@@ -48,8 +48,8 @@ class Networks:
         x : ndarray of shape (n_trials, n_chans, n_times)
             Normalised trials.
         prior : float or None
-            If given, batch norms take the statistics of these trials first, as
-            :meth:`~braindecode_censor.CensoredEEGClassifier.adapt` does; so many trials are the population's worth.
+            If given, batch norms take the statistics of these trials first, as ``adapt`` of
+            :class:`~braindecode_censor.CensoredEEGClassifier` does; so many trials are the population's worth.
 
         Returns
         -------

@@ -31,7 +31,7 @@ from braindecode_censor.trials.people import (
 from braindecode_censor.trials.stored import read_blocks
 from braindecode_censor.trials.stream import SubjectStream
 
-__all__ = ["NORMALIZATIONS", "SubjectNormalizer", "normalize_people", "people_statistics"]
+__all__ = ["SubjectNormalizer", "normalize_people", "people_statistics"]
 
 _TARGET_DATA = {"X_target_unlabeled": True, "X_target_labeled": True, "y_target_labeled": True}
 

@@ -1,39 +1,11 @@
 """Do the pages build without a warning, document every public name, link to what exists, and need no server?"""
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 import zlib
 from functools import cache
 
 import pytest
-from docs.runner import ROOT
-from filelock import FileLock
 from project.validate_docstrings import modules, public_names
-
-GENERATED = shutil.ignore_patterns("_build", "gallery", "generated", "__pycache__")
-
-
-@pytest.fixture(scope="module")
-def html(tmp_path_factory):
-    """Build once for all test workers, from a copy, without running the examples."""
-    base = tmp_path_factory.getbasetemp()  # under xdist each worker has its own, in the run's folder
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "docs_build"
-    with FileLock(f"{folder}.lock"):
-        if not folder.exists():
-            for name in ("docs", "examples"):
-                shutil.copytree(ROOT / name, folder / name, ignore=GENERATED)
-            for path in [*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/README.md")]:
-                (folder / path.relative_to(ROOT)).parent.mkdir(exist_ok=True)
-                shutil.copy(path, folder / path.relative_to(ROOT))
-            command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-D", "plot_gallery=0"]
-            built = subprocess.run(
-                [*command, "-b", "html", folder / "docs", folder / "html"], capture_output=True, text=True
-            )
-            (folder / "log").write_text(f"{built.returncode}\n{built.stdout}{built.stderr}")
-    return folder / "html"
 
 
 @pytest.mark.slow

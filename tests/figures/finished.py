@@ -1,13 +1,12 @@
-"""One finished experiment with every method and two seeds, made once per process and copied by whoever spoils it."""
+"""One finished experiment with every method and two seeds, made once per run and copied by whoever spoils it."""
 
 import shutil
-import tempfile
 import warnings
 from functools import cache
-from pathlib import Path
 
 import moabb
 import pandas as pd
+from shared import once
 from tiny import FULL_GRID, experiment
 
 from braindecode_censor.storage.experiment import _write, read_experiment
@@ -19,13 +18,14 @@ SUBJECTS = 4
 @cache
 def finished():
     """Return its folder; nobody may change it."""
+    return once("finished", _make)
+
+
+def _make(out):
     moabb.set_log_level("error")
-    folder = tempfile.TemporaryDirectory()
-    finished.keep = folder  # removed when the process ends
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        experiment(Path(folder.name, "out"), FULL_GRID, seeds=2).run()
-    return Path(folder.name, "out")
+        experiment(out, FULL_GRID, seeds=2).run()
 
 
 def spoilt(path, change=None):

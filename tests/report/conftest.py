@@ -1,4 +1,5 @@
 import pytest
+from browser import browser, opened  # noqa: F401
 from figures.finished import claim, finished, spoilt
 
 from braindecode_censor.autotransfer.result import read_result

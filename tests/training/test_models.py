@@ -10,7 +10,16 @@ from braindecode_censor import Censor
 
 N_CHANS, N_TIMES, SFREQ, N_TRIALS = 8, 256, 128, 16
 # Too large for a test: up to a quarter of a minute for one batch.
-LARGE = {"BENDR", "BrainModule", "CodeBrain", "EEGInceptionMI", "EEGPT", "STEEGFormer"}
+LARGE = {
+    "BENDR",
+    "BrainModule",
+    "CodeBrain",
+    "DeepSleepNet",
+    "EEGDINO",
+    "EEGInceptionMI",
+    "EEGPT",
+    "STEEGFormer",
+}
 NEEDS = {
     "AttnSleep": "30 s of sleep",
     "CBraMod": "patches of 200 samples",

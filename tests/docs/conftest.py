@@ -1,0 +1,33 @@
+import shutil
+import subprocess
+import sys
+
+import pytest
+from browser import browser, opened  # noqa: F401
+from docs.runner import ROOT
+from shared import once
+
+GENERATED = shutil.ignore_patterns("_build", "gallery", "generated", "__pycache__")
+
+
+@pytest.fixture(scope="session")
+def html():
+    """The pages, without the examples' results; ``log`` beside them is what Sphinx said."""
+    return once("docs_build", _build) / "html"
+
+
+def _build(folder):
+    """Build from a copy, so that nothing is left behind."""
+    for name in ("docs", "examples"):
+        shutil.copytree(ROOT / name, folder / name, ignore=GENERATED)
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/README.md")]:
+        (folder / path.relative_to(ROOT)).parent.mkdir(exist_ok=True)
+        shutil.copy(path, folder / path.relative_to(ROOT))
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-D", "plot_gallery=0"]
+    built = subprocess.run(
+        [*command, "-b", "html", folder / "docs", folder / "html"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    (folder / "log").write_text(f"{built.returncode}\n{built.stdout}{built.stderr}")
