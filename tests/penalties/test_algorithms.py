@@ -8,6 +8,8 @@ import pytest
 import torch
 from cases import BATCHES, IDS, PENALTIES, critics, make_batch, make_penalty
 
+import braindecode_censor as bc
+
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-10}
 
 
@@ -173,3 +175,29 @@ def test_the_benchmark_compares_the_same_numbers(method):
     ours, loops = module.naive_and_ours(method, "complementary", n_subjects=4, n=16, n_features=8)
     ours(), loops()
     torch.testing.assert_close(ours.value, loops.value)
+
+
+@pytest.mark.parametrize("mode", ["marginal", "conditional"])
+@pytest.mark.parametrize("method", ["mmd", "pairmmd"])
+def test_hundreds_of_absent_subjects_change_nothing(method, mode):
+    """Neither the value nor the gradient knows how many subjects there are beside those of the batch."""
+    torch.manual_seed(0)
+    z, y = torch.randn(24, 4, dtype=torch.float64, requires_grad=True), torch.arange(24) % 2
+    s = torch.arange(24) // 2 % 3
+    few, many = (bc.make_penalty(method, mode=mode, n_subjects=n, n_classes=2) for n in (3, 400))
+    values = few(z, s, y), many(z, torch.tensor([350, 7, 90])[s], y)
+    torch.testing.assert_close(*values)
+    assert values[0].abs() > 1e-3
+    torch.testing.assert_close(*(torch.autograd.grad(value, z)[0] for value in values))
+
+
+@pytest.mark.parametrize("pairs", ["bernoulli", "clique"])
+def test_pairs_are_drawn_among_those_present_of_hundreds(pairs):
+    torch.manual_seed(0)
+    z, s = torch.randn(24, 4), torch.tensor([350, 7, 90, 211])[torch.arange(24) % 4]
+    penalty = bc.make_penalty(
+        "pairmmd", n_subjects=400, pairs=pairs, **({"size": 2} if pairs == "clique" else {})
+    )
+    noise = [penalty.draw_noise(torch.Generator().manual_seed(k)) for k in range(8)]
+    values = {round(float(penalty(z, s, None, noise=one)), 9) for one in noise}
+    assert len(values) > 2, "other draws, other pairs"

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import torch
 
+from braindecode_censor.numerics.groups import group_ranks, same_group
 from braindecode_censor.numerics.kernels import make_kernel, squared_distances
 from braindecode_censor.numerics.lengthscales import make_lengthscale
 from braindecode_censor.penalties.batch import cell_rows, one_hot_rows
@@ -148,6 +149,7 @@ class MMD(Measure):
 
     def _subjects(self, batch, dtype):
         """Rows (n_strata, 1 + n_subjects, n), trials that two of them share, and the weight of their comparison."""
+        batch = _renumber(batch)
         strata, cells = cell_rows(batch, dtype)
         rows = torch.cat([strata[:, None], cells], dim=1)
         overlap = rows @ rows.mT
@@ -211,6 +213,19 @@ class MMD(Measure):
         if batch.continuous:
             return (self._neighbourhoods(batch, torch.float64)[2] > 0).any()
         return super().usable(batch)
+
+
+def _renumber(batch):
+    """Number the subjects of a batch from 0 where there are more subjects than trials, most of whom are not there.
+
+    Who is who does not matter here, and tables of all pairs of hundreds of people would cost more than the network.
+    """
+    n_trials = len(batch.s)
+    if batch.n_subjects <= n_trials:
+        return batch
+    ranks, _ = group_ranks(same_group(batch.s))
+    noise = None if batch.noise is None else batch.noise[(slice(n_trials),) * batch.noise.ndim]
+    return batch._replace(s=ranks, n_subjects=n_trials, noise=noise)
 
 
 class PairMMD(MMD):
