@@ -16,7 +16,7 @@ from braindecode_censor.search.family import find_candidates
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = {"folds": 2, "levels": [1.0], "control_modes": ["conditional"], "methods": ["mmd"]}
-OPTIONS |= {"max_steps": 3, "device": "cpu", "group_size": None}
+OPTIONS |= {"max_steps": 3, "device": "cpu", "group_size": 16}
 TINY = {"kind": "mixed", "n_subjects": 4, "n_trials": 12, "n_channels": 4, "sfreq": 64.0, "duration": 0.75}
 
 
@@ -105,7 +105,19 @@ def results(tmp_path_factory):
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     out = tmp_path_factory.mktemp("results")
-    args = ["--out", str(out), "--quick", "--device", "cpu", "--max-steps", "2", "--base", "person"]
+    args = [
+        "--out",
+        str(out),
+        "--quick",
+        "--device",
+        "cpu",
+        "--max-steps",
+        "2",
+        "--base",
+        "person",
+        "--group-size",
+        "16",
+    ]
     before = censoring_runs.TINY
     censoring_runs.TINY = TINY
     try:
