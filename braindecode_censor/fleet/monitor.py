@@ -42,9 +42,11 @@ class Monitor:
         s, y : Tensor of shape (n, n_trials)
             Subjects and classes.
         """
-        self.launches.append((members, z.shape[1], numbers.clone()))  # the next step may overwrite them
+        self.launches.append(
+            (members, z.shape[1], numbers.clone())
+        )  # the next step may overwrite all of these
         if self.diagnoses and (self.seen[members] < N_MONITORED).any():
-            self.kept.append((members, z, s, y))
+            self.kept.append((members, z.clone(), s.clone(), y.clone()))
             self.seen[members] += z.shape[1]
 
     def report(self, graph, state):

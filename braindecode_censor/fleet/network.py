@@ -12,7 +12,7 @@ from braindecode_censor.encoders.norm import under_vmap
 from braindecode_censor.fleet.convolution import ConvolveByProducts
 from braindecode_censor.fleet.masks import GivenMasks, find_places
 from braindecode_censor.fleet.stack import Layout
-from braindecode_censor.training.layers import find_layer, is_code
+from braindecode_censor.training.layers import is_code
 
 __all__ = ["Network"]
 
@@ -52,7 +52,9 @@ class Network:
         for name, part in list(self.module.named_modules()):
             if type(part) is MaxNormParametrize:
                 self.module.set_submodule(name, MaxNorm(part.max_norm))
-        find_layer(self.module, layer).register_forward_pre_hook(self._catch)
+        layers = dict(self.module.named_modules())
+        if layer in layers:  # without a penalty nobody needs it
+            layers[layer].register_forward_pre_hook(self._catch)
         weight = next(self.module.parameters())
         batches = [
             torch.arange(n * n_chans * n_times, device=weight.device).to(weight).sin().view(n, n_chans, -1)
@@ -106,7 +108,7 @@ class Network:
         with given, ConvolveByProducts() if by_products else nullcontext():
             logits = functional_call(self.module, tensors, (x,), known)
         z = x.new_zeros(len(x), 0)
-        if self.n_codes == 1:
+        if self.n_codes == 1 and self._caught:
             inputs = self._caught.pop()
             z = inputs[0].flatten(1) if is_code(inputs, len(x)) else z
         self._caught.clear()
