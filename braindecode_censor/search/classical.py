@@ -72,13 +72,13 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    features : {"covariance", "xdawn", "waveform", "power"}
-        Covariance matrices in the tangent space; covariances of evoked responses; their waveforms; or the
-        logarithm of the power of every channel in windows of time.
+    features : {"covariance", "xdawn", "waveform", "power", "hjorth"}
+        Covariance matrices in the tangent space; covariances of evoked responses; their waveforms; the logarithm of
+        the power of every channel in windows of time; or the same with Hjorth's mobility and complexity.
     bands : list of (float, float) or None
         For "covariance": pass-bands as fractions of the sampling rate, below 0.5.
     windows : int
-        For "power" and "waveform": windows of time a trial is cut into.
+        For "power", "hjorth" and "waveform": windows of time a trial is cut into.
     n_filters : int
         For "xdawn" and "waveform": spatial filters per class.
     recentre : bool

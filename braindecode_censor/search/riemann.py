@@ -238,6 +238,43 @@ class PowerFeatures:
         return [np.log(power + floor).reshape(len(X), -1)]
 
 
+class HjorthFeatures(PowerFeatures):
+    """Powers in consecutive windows, and Hjorth's mobility and complexity: how fast a channel changes, and how evenly.
+
+    They are ratios of powers of the signal and its differences, which do not know how strong the signal is.
+
+    Parameters
+    ----------
+    windows : int
+        Windows a trial is cut into.
+    **unused
+        Options of other features.
+
+    References
+    ----------
+    Hjorth (1970), EEG analysis based on time domain properties.
+    """
+
+    def blocks(self, X, arrays):
+        """Return the features as one array.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_trials, n_chans, n_times)
+            Signals.
+        arrays : dict
+            Unused.
+
+        Returns
+        -------
+        blocks : list of one ndarray of shape (n_trials, n_chans * (n_windows + 2))
+            Logarithms.
+        """
+        powers = [np.diff(X, n=order, axis=-1).var(axis=-1) for order in range(min(3, X.shape[-1]))]
+        logs = [np.log(power + 1e-4 * power.mean(axis=1, keepdims=True) + _TINY) for power in powers]
+        return [np.concatenate([*super().blocks(X, arrays), *np.diff(logs, axis=0)], axis=1)]
+
+
 class XdawnFeatures:
     """Evoked signals: trials through xDAWN's spatial filters, beside the classes' mean responses.
 
@@ -348,6 +385,7 @@ def _band_pass(X, low, high):
 #: Name -> class of features.
 FEATURES = {
     "covariance": CovarianceFeatures,
+    "hjorth": HjorthFeatures,
     "power": PowerFeatures,
     "waveform": WaveformFeatures,
     "xdawn": XdawnFeatures,
