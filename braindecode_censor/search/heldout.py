@@ -208,11 +208,16 @@ class HeldOut:
         scores : ndarray of shape (n_people,)
             Balanced accuracies of the average of its models; NaN for people who were not tested.
         """
-        scores, shared = np.full(len(self.labels), np.nan), set(self.shared_pairs([candidate]))
-        for person in self._tested(shared):
-            probabilities, y = self.for_test(person, [candidate], shared)
-            scores[person] = balanced_accuracy(probabilities[0], y)
-        return scores
+        if not self.shared_pairs([candidate]):
+            return np.full(len(self.labels), np.nan)
+        probabilities, y, people = self.of_population([candidate])
+        right, n_classes = probabilities[0].argmax(axis=1) == y, probabilities.shape[2]
+        size, cells = len(self.labels) * n_classes, people * n_classes + y
+        total = np.bincount(cells, minlength=size).reshape(-1, n_classes)
+        hits = np.bincount(cells, weights=right, minlength=size).reshape(-1, n_classes)
+        shares = np.divide(hits, total, out=np.zeros_like(hits), where=total > 0)
+        occur = (total > 0).sum(axis=1)
+        return np.divide(shares.sum(axis=1), occur, out=np.full(len(occur), np.nan), where=occur > 0)
 
     def _tested(self, shared):
         return sorted({person for position in shared for person in self.pairs[position]})

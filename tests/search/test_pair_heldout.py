@@ -119,3 +119,19 @@ def test_calibration_trials_do_not_count(held):
 def test_probabilities_of_another_person_are_refused(held):
     with pytest.raises(ValueError, match="3 probabilities for 20 trials"):
         held.add("new", 0, np.ones((3, 2)), np.ones((20, 2)))
+
+
+def test_scores_of_all_people_at_once_are_those_of_each():
+    rng = np.random.default_rng(0)
+    labels = [rng.integers(3, size=n) for n in (9, 7, 8, 12, 5)]
+    pairs = make_pairs(5)
+    heldout = HeldOut(labels, pairs)
+    for position, (a, b) in enumerate(pairs[:6]):
+        heldout.add(
+            "net", position, rng.dirichlet([1] * 3, len(labels[a])), rng.dirichlet([1] * 3, len(labels[b]))
+        )
+    scores = heldout.scores("net")
+    for person in range(5):
+        probabilities, y = heldout.for_test(person, ["net"])
+        assert scores[person] == pytest.approx(balanced_accuracy(probabilities[0], y), abs=1e-15)
+    assert np.isnan(HeldOut(labels, pairs).scores("net")).all()
