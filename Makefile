@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each use two cores fully; several torch processes with many threads thrash.
 WORKERS ?= 2
 
-.PHONY: setup demo figures test lint docs benchmarks clean
+.PHONY: setup demo figures test test-oldest lint docs benchmarks clean
 
 setup: $(STAMP)
 
@@ -42,6 +42,14 @@ lint: setup
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+# The four journeys and a few tests with the oldest versions that pyproject.toml allows, in an environment of its own.
+test-oldest: setup
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(BIN)/python tests/project/oldest_versions.py > $(VENV)-oldest/oldest.txt
+	$(VENV)-oldest/bin/python -m pip install --quiet --constraint $(VENV)-oldest/oldest.txt --editable '.[search,cluster,test]'
+	OMP_NUM_THREADS=1 $(VENV)-oldest/bin/python -m pytest tests/journeys tests/project/test_readme.py \
+		tests/search/test_optuna.py tests/penalties/test_closed_form.py
+
 # Without network and without warnings; the gallery runs only the examples that changed.
 docs: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
@@ -51,4 +59,4 @@ benchmarks: setup
 	for name in encoder fit penalties front fleet; do echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:
-	rm -rf $(VENV) docs/_build docs/gallery docs/generated build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-oldest docs/_build docs/gallery docs/generated build dist *.egg-info .pytest_cache .ruff_cache

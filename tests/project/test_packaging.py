@@ -9,6 +9,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
+from project.oldest_versions import constraints
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -99,6 +101,18 @@ def test_constraints_hold_names_and_versions_only():
     assert all(pinned.fullmatch(line) for line in lines)
     names = {line.split("==")[0].lower() for line in lines}
     assert {"torch", "torchaudio", "braindecode", "moabb", "skorch", "mne"} <= names
+
+
+def test_every_requirement_has_an_oldest_version_and_a_tested_one_above_it():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {
+        name.lower(): Version(version)
+        for name, _, version in (line.partition("==") for line in lines)
+        if version
+    }
+    for line in constraints():
+        name, _, version = line.partition("==")
+        assert Version(version) <= pinned[name.lower()], line
 
 
 def test_importing_the_pure_torch_part_is_light():
