@@ -2,6 +2,7 @@
 
     python benchmarks/growth.py              # a few minutes on one core
     python benchmarks/growth.py --quick      # seconds, for a test of the script
+    python benchmarks/growth.py --cluster 1 2    # a fleet on local Dask clusters of one and two processes, by the wall
     python benchmarks/growth.py --people 10000 --trials 1000 --channels 19 --samples 500   # says what these would take
 
 Every cost is measured at several sizes with everything else held, and ``log cost = a + b log size`` is fitted by least
@@ -11,6 +12,7 @@ would take is computed from these costs, not measured.
 
 import argparse
 import json
+import tempfile
 import time
 import warnings
 from contextlib import contextmanager
@@ -21,7 +23,7 @@ from skorch.callbacks import Callback
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.search.candidates import Setting
-from braindecode_censor.search.dask_fleet import make_shares
+from braindecode_censor.search.dask_fleet import make_shares, train_on_cluster
 from braindecode_censor.search.ensemble import choose_weights
 from braindecode_censor.search.jobs import Job
 from braindecode_censor.search.recording import Recording
@@ -111,6 +113,35 @@ def count_rounds(people, settings, workers, folder="/nonexistent", **_):
     for size in sizes:
         busy[busy.index(min(busy))] += size
     return float(max(busy))
+
+
+def time_cluster(workers, epochs=10, repeats=2):
+    """Return seconds by the wall of a fleet of 16 members on a local Dask cluster of so many processes."""
+    from dask.distributed import Client, LocalCluster
+
+    X, y, subjects = make_data(8, 40, 16, 128)
+    options = {"max_epochs": epochs, "batch_size": 32, "augment": None}
+    times = []
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        for repeat in range(repeats + 1):  # the first one imports everything
+            tasks = [
+                (
+                    f"{repeat}-{k}",
+                    CensoredEEGClassifier(random_state=k, **options),
+                    np.flatnonzero(subjects != k % 8),
+                )
+                for k in range(16)
+            ]
+            started = time.perf_counter()
+            list(train_on_cluster(client, tasks, (X, y, subjects), folder))
+            times.append(time.perf_counter() - started)
+    return min(times[1:])
 
 
 def clock(function, least=0.05):
@@ -210,6 +241,9 @@ def main():
     """Measure, print exponents, and say what a large study would take."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument(
+        "--cluster", type=int, nargs="+", help="numbers of workers to time a fleet on, and no more"
+    )
     parser.add_argument("--json", default=None, help="file for the numbers")
     study = {"people": 10_000, "trials": 2600, "channels": 19, "samples": 500, "settings": 20, "workers": 8}
     study |= {"partners": 4, "steps": 1500, "model_bytes": 20_000}
@@ -217,6 +251,13 @@ def main():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
     args = vars(parser.parse_args())
     torch.set_num_threads(1)
+    if args["cluster"]:
+        for workers in args["cluster"]:
+            print(
+                f"16 trainings as fleets on {workers} workers: {time_cluster(workers):.1f} s by the wall",
+                flush=True,
+            )
+        return
     with _quiet():
         rows = measure(QUICK if args["quick"] else SIZES)
         asked = {name: args[name] for name in study}

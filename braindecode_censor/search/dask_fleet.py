@@ -10,6 +10,7 @@ import json
 import pickle
 import tempfile
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,11 +206,11 @@ class _Post:
         return self.client.submit(_train_share, *arguments, **options, key=token.name, pure=False)
 
     def letters(self):
-        """Return what has arrived, waiting a moment for the first."""
-        try:
-            return [self.queue.get(timeout=_LOOK), *self.queue.get(batch=True)]
-        except TimeoutError:
-            return []
+        """Return what has arrived; where nothing has, after a moment."""
+        if self.queue.qsize():
+            return self.queue.get(batch=True)
+        time.sleep(_LOOK)  # and not get with a timeout, of which the scheduler logs every one as an error
+        return []
 
     def close(self):
         for queue in (self.queue, *self.tokens):
@@ -221,10 +222,10 @@ def _train_share(tasks, data, names, checkpoints, every, measures):
     from distributed import Queue, get_client, get_worker
 
     client, (mail, token, share) = get_client(), names
-    try:
-        Queue(token, client=client).get(timeout=1)
-    except TimeoutError:  # the scheduler sends the tasks of a lost worker again, as they were
-        raise LostShareError("this share was begun before: the client sends what is left of it") from None
+    once = Queue(token, client=client)
+    if not once.qsize():  # the scheduler sends the tasks of a lost worker again, as they were
+        raise LostShareError("this share was begun before: the client sends what is left of it")
+    once.get()
     MEASURES.update(measures)
     threads = get_worker().state.nthreads
     letters = Queue(mail, client=client)
