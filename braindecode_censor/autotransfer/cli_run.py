@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 import yaml
@@ -207,7 +208,8 @@ def run_demo(args):
     print("\nNow people whom nobody has recorded before ...", flush=True)
     chosen = next((s for s in get_preset("quick").grid if s.name == result.selected), BASELINE)
     scores, best = compare_on_new_people(chosen.parameters(), args.seed, verbose=0 if args.quiet else 1)
-    print(f"\n{describe_new_people(scores, best)}")
+    sentence, _, numbers = describe_new_people(scores, best).partition("\n\n")
+    print(f"\n{textwrap.fill(sentence, 100)}\n\n{numbers}")
     return 0
 
 
