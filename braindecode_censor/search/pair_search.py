@@ -148,12 +148,13 @@ class PairSearch:
         return result
 
     def _complain(self):
-        if self.result.errors:
-            told = "; ".join(f"{name}: {error}" for name, error in self.result.errors.items())
+        told = "; ".join(f"{name}: {error}" for name, error in self.result.errors.items())
+        if self.budget.limit is None or set(self.result.errors) >= set(self.result.candidates):
             raise ValueError(f"every candidate failed. {told}")
         raise ValueError(
             f"time_limit={self.budget.limit:g} s is too short for one training of any candidate; "
             f"{self.budget.elapsed():.1f} s were spent measuring their speed. Allow more time."
+            + (f" Some failed: {told}" if told else "")
         )
 
     def _comparable(self, names):
@@ -218,10 +219,9 @@ class PairSearch:
             candidates = candidates[:room]
             n_pairs = min(n_pairs, room // len(candidates))
         if self.budget.limit is not None:
-            self.expected |= {c.name: self.speed.probe(c) for c in candidates if c.name not in self.expected}
-            candidates = sorted(
-                candidates, key=lambda c: self.expected[c.name]
-            )  # many cheap ones before a dear one
+            self._probe(candidates, self.budget.elapsed() + self.budget.left(until) / 2)
+            candidates = [c for c in candidates if c.name in self.expected]
+            candidates.sort(key=lambda c: self.expected[c.name])  # many cheap ones before a dear one
         once = min(n_pairs, ceil(self.data.n_people / 2))
         for positions in (range(once), range(once, n_pairs)):  # first everybody's first pairs
             tasks = []
@@ -233,6 +233,12 @@ class PairSearch:
             ):
                 self._note(outcome)
         return [c.name for c in self._good(candidates)]
+
+    def _probe(self, candidates, end):
+        """Measure speeds until a time; what is not measured by then has to wait."""
+        for candidate in candidates:
+            if candidate.name not in self.expected and self.budget.elapsed() < end:
+                self.expected[candidate.name] = self.speed.probe(candidate)
 
     def _with_deadline(self, task, until):
         if self.budget.limit is None:
