@@ -80,7 +80,8 @@ for place, (name, net) in enumerate(nets.items()):
             marker = "o" if row["probe"] == "logistic" else "s"
             panel.errorbar(place + shift, row["excess"], spread, marker=marker, color=f"C{place}", capsize=3)
         panel.set(title=view, xticks=range(3), xticklabels=list(nets))
-    score = balanced_accuracy_score(y[unseen], net.predict(X[unseen]))
+    person = net.adapt(X[unseen])  # the unseen person's trials, without their classes
+    score = balanced_accuracy_score(y[unseen], person.predict(X[unseen]))
     excess = report.groupby("view")["excess"].mean()
     print(
         f"{name:12s} marginal {excess['marginal']:.2f}, within class {excess['within class']:.2f}, "

@@ -68,7 +68,7 @@ def test_the_command_makes_everything_and_always_the_same(tmp_path):
 
 def test_there_is_one_script_per_figure():
     scripts = {path.stem for path in (ROOT / "paper_figures").glob("plot_*.py")}
-    others = {"plot_all", "plot_tables", "plot_simulated", "plot_transfer"}
+    others = {"plot_all", "plot_tables", "plot_simulated", "plot_transfer", "plot_tiers", "plot_censoring"}
     assert scripts == {f"plot_{plot.name}" for plot in PLOTS} | others
 
 
