@@ -72,7 +72,7 @@ def main(argv=None):
         "of_limit": round(seconds / args.time, 3),
         "mean": round(float(scores.mean()), 4),
         "lower_quartile": round(float(np.quantile(scores, 0.25)), 4),
-        "trainings": int(clf.leaderboard_["trainings"].iloc[1:].sum()),
+        "trainings": int(clf.leaderboard_.query("kind != 'combination'")["trainings"].sum()),
     }
     with pd.option_context("display.width", 160, "display.max_columns", None):
         print(clf.leaderboard_.head(15).round(3).to_string(index=False))
