@@ -7,6 +7,7 @@ and weights are chosen from what these very models say about t's partners, whom 
 import numpy as np
 
 from braindecode_censor.search.ensemble import choose_weights
+from braindecode_censor.search.pairs import partners_of
 
 __all__ = ["HeldOut", "balanced_accuracy"]
 
@@ -51,10 +52,7 @@ class HeldOut:
         self.pairs = list(pairs)
         self.found = {}
         self._nested = {}  # scores that were computed, as long as nothing is added
-        self._partners = {}
-        for position, (a, b) in enumerate(self.pairs):
-            self._partners.setdefault(a, {})[b] = position
-            self._partners.setdefault(b, {})[a] = position
+        self._partners = {person: partners_of(person, self.pairs) for person in range(len(self.labels))}
 
     def add(self, candidate, position, first, second):
         """Note what a model trained without a pair says about the two.
