@@ -281,3 +281,13 @@ def test_models_can_be_tested_again_with_other_knowledge(everything):
             for person, P in mine.items():
                 np.testing.assert_allclose(again.found[name][position][person], P, atol=1e-6)
                 assert not np.allclose(other.found[name][position][person], P)
+
+
+def test_measuring_speeds_ends_in_time():
+    """What is not measured by then has to wait, so that something is trained however short the limit is."""
+    data, (found, _) = make_data(), find_candidates(["riemann", "power", "waveform", "hjorth"])
+    seconds = iter(range(1000))
+    budget = Budget(20, now=lambda: next(seconds))  # every look at the clock takes a second
+    tried = PairSearch(data, found, False, budget, PairRunner(data, PairStore(None, data)))
+    tried._probe(found, budget.elapsed() + 3)
+    assert list(tried.expected) == ["riemann", "power"]
