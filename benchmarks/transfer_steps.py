@@ -29,7 +29,7 @@ STEPS = {
     "person + augment": _PERSON,
     "person + augment + MMD": {**_PERSON, **_MMD},
     "euclidean + augment": _EUCLIDEAN,
-    "person + augment, wide and long": {**_PERSON, **_LONG, "on": ("erp_uci_smni", "ssvep_exo")},
+    "person + augment, wide and long": {**_PERSON, **_LONG, "on": ("erp_uci_smni",)},
     "euclidean + augment, wide and long": {**_EUCLIDEAN, **_LONG, "on": ("ssvep_exo",)},
 }
 #: Steps whose networks draw the curves.
