@@ -1,7 +1,11 @@
 """The networks of a decoder, with their normalisation inside, for use without this package."""
 
+import contextlib
 import copy
 import importlib.util
+import logging
+import warnings
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -155,7 +159,7 @@ def export_network(ensemble, format):
 
 
 def write_onnx(ensemble, format, path):
-    """Write the networks of an ensemble as one ONNX file.
+    """Write the networks of an ensemble as one ONNX file, and let ONNX Runtime say whether it decodes alike.
 
     Parameters
     ----------
@@ -164,15 +168,42 @@ def write_onnx(ensemble, format, path):
     format : InputFormat
         Size of the signals.
     path : str or path-like
-        File to write.
+        File to write; its input is called ``signals`` and its output ``probabilities``.
     """
-    for package in ("onnx", "onnxscript"):
+    for package in ("onnx", "onnxscript", "onnxruntime"):
         if importlib.util.find_spec(package) is None:
             raise ImportError(
-                f"to_onnx needs the package {package}: install onnx and onnxscript, or use to_torch."
+                f"to_onnx needs the package {package}: pip install 'braindecode-censor[onnx]', or use to_torch."
             )
-    program = export_network(ensemble, format)
-    torch.onnx.export(program, (_example(format),), str(path), dynamo=True)
+    program, example = export_network(ensemble, format), _example(format)
+    with _quiet():
+        written = torch.onnx.export(
+            program, dynamo=True, verbose=False, input_names=["signals"], output_names=["probabilities"]
+        )
+    content = written.model_proto.SerializeToString()  # with the weights, so that one file is all
+    _check(_run_onnx(content, example.numpy()), ensemble.predict_proba(example.numpy()), "ONNX Runtime")
+    Path(path).write_bytes(content)
+
+
+def _run_onnx(content, signals):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    return session.run(["probabilities"], {"signals": signals})[0]
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Keep the exporter from telling about packages that we do not need, such as torchvision."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def _check(found, expected, what):

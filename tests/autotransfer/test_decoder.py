@@ -1,5 +1,6 @@
 """A decoder as a folder, as an exported program, and from the shell."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -166,11 +167,27 @@ def test_what_cannot_be_exported(fitted, tmp_path):
         fitted.adapt(NEW, NEW_Y).to_torch()
 
 
-def test_onnx_needs_its_package(fitted, tmp_path):
-    onnx = pytest.importorskip("onnx", reason="says what is missing") if "onnx" in sys.modules else None
-    if onnx is None:
-        with pytest.raises(ImportError, match="to_onnx needs the package onnx"):
-            fitted.to_onnx(tmp_path / "x.onnx")
+def test_onnx_needs_its_packages(fitted, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else name)
+    with pytest.raises(ImportError, match=r"to_onnx needs the package onnxruntime: .*\[onnx\]"):
+        fitted.to_onnx(tmp_path / "x.onnx")
+
+
+def test_onnx_says_the_same_for_any_number_of_trials(tmp_path, capfd):
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    clf = fit(candidates=[NETS[1], NETS[3]], max_trainings=2, target="none").adapt(NEW)
+    file = tmp_path / "decoder.onnx"
+    clf.to_onnx(file)
+    assert [path.name for path in tmp_path.iterdir()] == ["decoder.onnx"]  # one file is all
+    assert capfd.readouterr() == ("", "")
+    session = runtime.InferenceSession(file.read_bytes())
+    assert session.get_inputs()[0].shape[1:] == list(NEW.shape[1:])
+    expected = clf.ensemble_.networks().predict_proba(NEW)
+    assert np.ptp(expected, axis=0).min() > 1e-3  # so that trials in another order would be noticed
+    for n_trials in (1, len(NEW)):
+        (found,) = session.run(["probabilities"], {"signals": NEW[:n_trials]})
+        np.testing.assert_allclose(found, expected[:n_trials], atol=1e-5)
 
 
 @pytest.fixture(scope="module")
