@@ -56,7 +56,8 @@ def draw_tiers(scores):
         axis.set_xticks(range(len(tiers)), [TIERS[tier] for tier in tiers], rotation=30, ha="right")
         axis.set_title(recording)
     axes[0][0].set_ylabel("balanced accuracy")
-    axes[0][-1].legend(loc="lower right")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
     return figure
 
 

@@ -15,11 +15,11 @@ TIERS = {
     "unlabeled": "all unlabelled",
     "labeled-5": "5 labelled a class",
 }
-_CLASSIFIER = "family, averaged"
+_FAMILY, _BEST_ONE = "family, averaged", "best one"
 
 
 def tiers_table(scores, cost=None):
-    """Compare the classifier, tier by tier, with the paper's protocol and with the best classical decoder.
+    """Compare the family, tier by tier, with the paper's protocol and with the best classical decoder.
 
     Parameters
     ----------
@@ -31,32 +31,34 @@ def tiers_table(scores, cost=None):
     Returns
     -------
     table : DataFrame
-        One row per recording and decoder: ``people``, ``mean``, ``lower_quartile`` and ``worst`` over people, averaged
-        over seeds; ``gain`` over the paper's protocol with ``low`` and ``high``, a 95 % interval paired over people;
-        ``trainings`` and ``minutes`` of all tiers of the recording together. The best classical decoder is the one with
-        the best mean over the people tested, with all their unlabelled trials, which flatters it.
+        One row per recording and tier. Of the family averaged: ``people``, and ``mean``, ``lower_quartile`` and
+        ``worst`` over people, averaged over seeds. Means of what it is compared with: ``paper``, the paper's protocol,
+        which knows nothing of the person in any tier; ``classical``, the classical candidate with the best mean over
+        the people tested in this tier, which flatters it, and its name; ``best_one``, the candidate picked for each
+        person as the family's weights are. Gains over the first two, paired over people, with 95 % intervals:
+        ``gain``, ``gain_low``, ``gain_high``, ``over_classical``, ``over_classical_low`` and ``over_classical_high``.
+        ``trainings`` and ``minutes`` are those of all tiers of the recording together.
     """
-    by_person = scores.groupby(["recording", "target", "decoder", "person"])["score"].mean()
-    classical = scores[(scores["kind"] == "classical") & (scores["target"] == "unlabeled")]
+    by_person = scores.groupby(["recording", "target", "decoder", "person"])["score"].mean().dropna()
+    classical = set(scores.loc[scores["kind"] == "classical", "decoder"])
     rows = []
     for recording in dict.fromkeys(scores["recording"]):
-        shown = {"paper protocol": ("none", BASELINE)}
-        means = classical[classical["recording"] == recording].groupby("decoder")["score"].mean()
-        if len(means):
-            shown["best classical, all unlabelled"] = ("unlabeled", means.idxmax())
-        shown |= {f"classifier, {label}": (tier, _CLASSIFIER) for tier, label in TIERS.items()}
-        found = {label: by_person.get((recording, *key)) for label, key in shown.items()}
-        plain = found["paper protocol"]
-        for label, mine in found.items():
-            if mine is None or mine.dropna().empty:
+        plain = by_person.get((recording, "none", BASELINE))
+        for tier in TIERS:
+            mine = by_person.get((recording, tier, _FAMILY))
+            if mine is None:
                 continue
-            mine = mine.dropna()
-            row = {"recording": recording, "decoder": label, "people": len(mine), "mean": mine.mean()}
+            row = {"recording": recording, "tier": tier, "people": len(mine), "mean": mine.mean()}
             row |= {"lower_quartile": mine.quantile(0.25), "worst": mine.min()}
-            if plain is not None and label != "paper protocol":
-                both = mine.index.intersection(plain.dropna().index)
-                gain = paired_interval(mine[both], plain[both], 0.95)
-                row |= {"gain": gain["mean"], "low": gain["low"], "high": gain["high"]}
+            picked = by_person.get((recording, tier, _BEST_ONE))
+            row |= {} if picked is None else {"best_one": picked.mean()}
+            row |= {} if plain is None else {"paper": plain.mean(), **_gain("gain", mine, plain)}
+            means = by_person.loc[recording, tier].groupby("decoder").mean()
+            means = means[means.index.isin(classical)]
+            if len(means):
+                row |= {"classical": means.max(), "classical_name": means.idxmax()}
+                best = by_person.loc[recording, tier, means.idxmax()]
+                row |= _gain("over_classical", mine, best)
             rows.append(row)
     table = pd.DataFrame(rows)
     if cost is not None:
@@ -64,6 +66,12 @@ def tiers_table(scores, cost=None):
         table["trainings"] = table["recording"].map(spent["trainings"])
         table["minutes"] = table["recording"].map(spent["seconds"]) / 60
     return table
+
+
+def _gain(name, mine, other):
+    both = mine.index.intersection(other.index)
+    found = paired_interval(mine[both], other[both], 0.95)
+    return {name: found["mean"], f"{name}_low": found["low"], f"{name}_high": found["high"]}
 
 
 def as_markdown(table):
@@ -79,15 +87,28 @@ def as_markdown(table):
     text : str
         With a line about the cost of every recording.
     """
-    header = ("recording", "decoder", "mean", "lower quartile", "worst", "gain over the paper's protocol")
+    header = ("recording", "known of the person", "paper's protocol", "best classical", "best one")
+    header += ("family, averaged", "lower quartile", "gain over the protocol", "over the classical one")
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
-    for row in table.itertuples():
-        gain = getattr(row, "gain", None)
-        told = "" if pd.isna(gain) else f"{gain:+.3f} ({row.low:+.3f} to {row.high:+.3f})"
-        numbers = (f"{number:.3f}" for number in (row.mean, row.lower_quartile, row.worst))
-        lines.append(f"| {' | '.join((row.recording, row.decoder, *numbers, told))} |")
+    for row in table.to_dict("records"):
+        means = [_number(row, name) for name in ("paper", "classical", "best_one", "mean", "lower_quartile")]
+        if row.get("classical_name") and means[1]:
+            means[1] += f" {row['classical_name']}"
+        told = [row["recording"], TIERS[row["tier"]], *means]
+        told += [_interval(row, name) for name in ("gain", "over_classical")]
+        lines.append(f"| {' | '.join(told)} |")
     if "trainings" in table:
         spent = table.groupby("recording", sort=False)[["trainings", "minutes"]].first()
         told = [f"{name} {row.trainings:.0f} in {row.minutes:.1f} minutes" for name, row in spent.iterrows()]
         lines += ["", f"Trainings: {'; '.join(told)}."]
     return "\n".join(lines) + "\n"
+
+
+def _number(row, name):
+    return "" if pd.isna(row.get(name)) else f"{row[name]:.3f}"
+
+
+def _interval(row, name):
+    if pd.isna(row.get(name)):
+        return ""
+    return f"{row[name]:+.3f} ({row[f'{name}_low']:+.3f} to {row[f'{name}_high']:+.3f})"
