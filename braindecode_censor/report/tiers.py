@@ -35,7 +35,8 @@ def tiers_table(scores, cost=None):
         ``worst`` over people, averaged over seeds. Means of what it is compared with: ``paper``, the paper's protocol,
         which knows nothing of the person in any tier; ``classical``, the classical candidate with the best mean over
         the people tested in this tier, which flatters it, and its name; ``best_one``, the candidate picked for each
-        person as the family's weights are. Gains over the first two, paired over people, with 95 % intervals:
+        person as the family's weights are. ``gainers`` are the people whom the family decodes better than the paper's
+        protocol. Gains over the first two, paired over people, with 95 % intervals:
         ``gain``, ``gain_low``, ``gain_high``, ``over_classical``, ``over_classical_low`` and ``over_classical_high``.
         ``trainings`` and ``minutes`` are those of all tiers of the recording together.
     """
@@ -52,7 +53,9 @@ def tiers_table(scores, cost=None):
             row |= {"lower_quartile": mine.quantile(0.25), "worst": mine.min()}
             picked = by_person.get((recording, tier, _BEST_ONE))
             row |= {} if picked is None else {"best_one": picked.mean()}
-            row |= {} if plain is None else {"paper": plain.mean(), **_gain("gain", mine, plain)}
+            if plain is not None:
+                row |= {"paper": plain.mean(), "gainers": int((mine > plain.reindex(mine.index)).sum())}
+                row |= _gain("gain", mine, plain)
             means = by_person.loc[recording, tier].groupby("decoder").mean()
             means = means[means.index.isin(classical)]
             if len(means):
@@ -88,14 +91,16 @@ def as_markdown(table):
         With a line about the cost of every recording.
     """
     header = ("recording", "known of the person", "paper's protocol", "best classical", "best one")
-    header += ("family, averaged", "lower quartile", "gain over the protocol", "over the classical one")
+    header += ("family, averaged", "lower quartile", "gain over the protocol", "people who gain")
+    header += ("gain over the classical one",)
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     for row in table.to_dict("records"):
         means = [_number(row, name) for name in ("paper", "classical", "best_one", "mean", "lower_quartile")]
         if row.get("classical_name") and means[1]:
             means[1] += f" {row['classical_name']}"
         told = [row["recording"], TIERS[row["tier"]], *means]
-        told += [_interval(row, name) for name in ("gain", "over_classical")]
+        gainers = "" if pd.isna(row.get("gainers")) else f"{row['gainers']:.0f} of {row['people']}"
+        told += [_interval(row, "gain"), gainers, _interval(row, "over_classical")]
         lines.append(f"| {' | '.join(told)} |")
     if "trainings" in table:
         spent = table.groupby("recording", sort=False)[["trainings", "minutes"]].first()

@@ -32,6 +32,7 @@ def test_the_paper_knows_nothing_and_every_tier_has_its_row(scores):
     assert list(table.index) == list(TIERS)
     np.testing.assert_allclose(table["paper"], plain.mean())
     np.testing.assert_allclose(table["gain"], [0.1, 0.2, 0.3, 0.4, 0.5])
+    assert (table["gainers"] == 6).all()
     family = plain + 0.4
     found = table.loc["unlabeled", ["mean", "lower_quartile", "worst"]].astype(float)
     np.testing.assert_allclose(found, [family.mean(), family.quantile(0.25), family.min()])
@@ -49,7 +50,7 @@ def test_people_who_were_not_tested_are_left_out(scores):
     lost = (scores["person"] == 0) & (scores["target"] == "labeled-5")
     scores.loc[lost, "score"] = np.nan
     row = tiers_table(scores).set_index("tier").loc["labeled-5"]
-    assert row["people"] == 5 and row["gain"] == pytest.approx(0.5)
+    assert row["people"] == row["gainers"] == 5 and row["gain"] == pytest.approx(0.5)
 
 
 def test_what_was_not_run_has_no_row(scores):
