@@ -12,6 +12,7 @@ import torch
 
 from braindecode_censor.datasets import EpochsFolder, SimulatedSubjects, default_paradigm
 from braindecode_censor.report.censoring_study import MODES, Study
+from braindecode_censor.search.recording import sampling_rate
 from braindecode_censor.storage.files import write_atomically
 
 __all__ = ["RECORDINGS", "SIMULATED", "collect", "read_recording", "run_seeds"]
@@ -61,8 +62,7 @@ def read_recording(folder, name, quick=False):
         paradigm = default_paradigm(dataset, **cut)
         X, y, metadata = paradigm.get_data(dataset)
         subjects = metadata["subject"].to_numpy()
-        first = next(iter(dataset.get_data([dataset.subject_list[0]])[dataset.subject_list[0]].values()))
-        sfreq = paradigm.resample or next(iter(first.values())).info["sfreq"]
+        sfreq = sampling_rate(dataset, paradigm)
     y, people = (np.unique(labels, return_inverse=True)[1] for labels in (y, subjects))
     return X.astype(np.float32), y, people, float(sfreq)
 

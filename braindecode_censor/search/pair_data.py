@@ -33,6 +33,8 @@ class PairData:
         Where networks are trained.
     random_state : int
         Seed of all trainings.
+    most : int or None
+        People whom a training may see at most, drawn anew for every pair; None is everybody.
     """
 
     X: np.ndarray
@@ -43,6 +45,7 @@ class PairData:
     sfreq: float | None = None
     device: str = "cpu"
     random_state: int = 0
+    most: int | None = None
 
     def __post_init__(self):
         check_choice("target", self.target, TARGETS)
@@ -74,9 +77,14 @@ class PairData:
         Returns
         -------
         positions : ndarray of int
-            Trials of everybody else.
+            Trials of everybody else, or of some of them if ``most`` says so.
         """
-        return np.flatnonzero(~np.isin(self.people, self.pairs[position]))
+        others = np.setdiff1d(np.arange(self.n_people), self.pairs[position])
+        if self.most is not None:
+            # the first ones of the same order for every number, so that a curve grows by people added
+            rng = np.random.default_rng(seed_of_pair(self.random_state, position))
+            others = rng.permutation(others)[: self.most]
+        return np.flatnonzero(np.isin(self.people, others))
 
     def make(self, candidate, position, steps=None):
         """Return the estimator of a candidate for the training of a pair.

@@ -19,7 +19,7 @@ from braindecode_censor.datasets import (
 from braindecode_censor.storage.keys import subject_digests
 from braindecode_censor.trials.splits import validation_subject
 
-__all__ = ["Recording", "digest_of_data", "make_dataset", "make_paradigm"]
+__all__ = ["Recording", "digest_of_data", "make_dataset", "make_paradigm", "sampling_rate"]
 
 _OF_MOABB = ("LeftRightImagery", "MotorImagery", "FilterBankLeftRightImagery", "P300", "SSVEP", "CVEP")
 
@@ -149,3 +149,25 @@ def digest_of_data(recording):
         Hexadecimal.
     """
     return sha256(repr(sorted(recording.digests.items())).encode()).hexdigest()
+
+
+def sampling_rate(dataset, paradigm):
+    """Return the sampling rate of the trials that a paradigm cuts.
+
+    Parameters
+    ----------
+    dataset : moabb.datasets.base.BaseDataset
+        The dataset.
+    paradigm : moabb.paradigms.base.BaseParadigm
+        How its trials are cut.
+
+    Returns
+    -------
+    sfreq : float
+        What the paradigm resamples to, or else the rate of the first recording.
+    """
+    if paradigm.resample:
+        return float(paradigm.resample)
+    subject = dataset.subject_list[0]
+    session = next(iter(dataset.get_data([subject])[subject].values()))
+    return float(next(iter(session.values())).info["sfreq"])

@@ -10,6 +10,8 @@ from people import mixed_people
 
 from braindecode_censor.datasets.interchange import save_subject
 from braindecode_censor.figures import plot_transfer
+from braindecode_censor.search.tiers import TIERS, decode
+from braindecode_censor.search.transfer_scores import RULES, as_markdown, summarise
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,15 +50,15 @@ def results(script, tmp_path_factory):
     return out, args
 
 
-def test_every_person_is_scored_in_every_tier_by_every_decoder(script, results):
+def test_every_person_is_scored_in_every_tier_by_every_decoder(results):
     scores = pd.read_csv(results[0] / "scores.csv")
-    assert len(scores) == 2 * len(script.TIERS) * 4 * (3 + len(script.RULES))
+    assert len(scores) == 2 * len(TIERS) * 4 * (3 + len(RULES))
     assert scores["score"].between(0, 1).all()
     tiers = scores[scores["decoder"] == "riemann"].groupby("target")["score"].mean()
     assert tiers["unlabeled"] > tiers["none"]
 
 
-def test_tiers_know_what_their_names_say(script):
+def test_tiers_know_what_their_names_say():
     class Asked:
         """A model that notes what it is told."""
 
@@ -73,10 +75,10 @@ def test_tiers_know_what_their_names_say(script):
 
     X, y = np.zeros((20, 2, 8)), np.arange(20) % 2
     for tier, told, decoded in (("none", None, 20), ("unlabeled", 20, 20), ("unlabeled-20p", 4, 16)):
-        assert np.isfinite(script.decode(tier, Asked(), X, y, 2)).all(axis=1).sum() == decoded
+        assert np.isfinite(decode(tier, Asked(), X, y, 2)).all(axis=1).sum() == decoded
         assert Asked.last[1] == decoded and (told is None) == (Asked.last[0] is None)
         assert told is None or (Asked.last[0][0] == told and Asked.last[0][1] is None)
-    assert np.isnan(script.decode("labeled-5", Asked(), X, y, 2)[:10]).all()
+    assert np.isnan(decode("labeled-5", Asked(), X, y, 2)[:10]).all()
     assert Asked.last[1] == 10 and Asked.last[0][0] == 10 and (Asked.last[0][1] == y[:10]).all()
 
 
@@ -89,7 +91,7 @@ def test_started_again_it_trains_nothing(script, results):
     assert len(files) == 2 * 3 * 6 and (out / "table.md").read_text() == before
 
 
-def test_the_table_by_hand(script):
+def test_the_table_by_hand():
     rng = np.random.default_rng(0)
     rows = []
     for seed in range(2):
@@ -97,19 +99,17 @@ def test_the_table_by_hand(script):
             base = rng.uniform(0.4, 0.6)
             for decoder, kind, gain in (("paper", "network", 0.0), ("riemann", "classical", 0.05)):
                 rows.append(("none", person, decoder, kind, base + gain, "r", seed))
-            rows += [
-                ("none", person, name, "combination", base + 0.1, "r", seed) for name in script.RULES.values()
-            ]
+            rows += [("none", person, name, "combination", base + 0.1, "r", seed) for name in RULES.values()]
     names = ["target", "person", "decoder", "kind", "score", "recording", "seed"]
     scores = pd.DataFrame(rows, columns=names)
-    table = script.summarise(scores).set_index("decoder")
+    table = summarise(scores).set_index("decoder")
     assert table.loc["family, averaged", "gain"] == pytest.approx(0.1)
     assert table.loc["best classical", "gain"] == pytest.approx(0.05)
     plain = scores[scores["decoder"] == "paper"].groupby("person")["score"].mean()
     assert table.loc["paper protocol", "mean"] == pytest.approx(plain.mean())
     assert table.loc["paper protocol", "lower_quartile"] == pytest.approx(plain.quantile(0.25))
-    assert "| r | none | family, averaged |" in script.as_markdown(script.summarise(scores))
-    assert "+0.100" in script.as_markdown(script.summarise(scores))
+    assert "| r | none | family, averaged |" in as_markdown(summarise(scores))
+    assert "+0.100" in as_markdown(summarise(scores))
 
 
 def test_figures(results):

@@ -1,0 +1,88 @@
+"""Held-out probabilities of all candidates and tiers in one file, from which every table is made without training."""
+
+import io
+import json
+
+import numpy as np
+
+from braindecode_censor.search.heldout import HeldOut
+from braindecode_censor.storage.files import write_atomically
+
+__all__ = ["cut_heldout", "read_heldout", "write_heldout"]
+
+
+def write_heldout(path, heldout, kinds):
+    """Keep held-out probabilities in a file.
+
+    Parameters
+    ----------
+    path : Path
+        An npz file.
+    heldout : dict of str to HeldOut
+        Tier -> what every candidate says.
+    kinds : dict of str to str
+        Candidate -> network or classical.
+    """
+    first = next(iter(heldout.values()))
+    arrays = {"kinds": json.dumps(kinds), "pairs": np.array(first.pairs), "tiers": list(heldout)}
+    arrays |= {f"y {person}": y for person, y in enumerate(first.labels)}
+    for tier, found in heldout.items():
+        for name in kinds:
+            said = [p for pair in range(len(first.pairs)) for p in found.found[name][pair].values()]
+            arrays[f"{tier} {name}"] = np.concatenate(said).astype(np.float32)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    write_atomically(path, buffer.getvalue())
+
+
+def read_heldout(path):
+    """Read what :func:`write_heldout` has written.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    heldout : dict of str to HeldOut
+        Tier -> what every candidate says.
+    kinds : dict of str to str
+        Candidate -> network or classical.
+    """
+    with np.load(path) as arrays:
+        kinds, pairs = json.loads(str(arrays["kinds"])), [tuple(pair) for pair in arrays["pairs"].tolist()]
+        labels = [arrays[f"y {person}"] for person in range(max(map(max, pairs)) + 1)]
+        ends = np.cumsum([len(labels[person]) for pair in pairs for person in pair])[:-1]
+        heldout = {}
+        for tier in arrays["tiers"].tolist():
+            heldout[tier] = HeldOut(labels, pairs)
+            for name in kinds:
+                said = np.split(arrays[f"{tier} {name}"], ends)
+                for pair in range(len(pairs)):
+                    heldout[tier].add(name, pair, *said[2 * pair : 2 * pair + 2])
+    return heldout, kinds
+
+
+def cut_heldout(heldout, first, pairs):
+    """Return the part of held-out probabilities that belongs to one seed.
+
+    Parameters
+    ----------
+    heldout : HeldOut
+        Of all seeds.
+    first : int
+        Position of the seed's first pair.
+    pairs : list of (int, int)
+        The seed's pairs.
+
+    Returns
+    -------
+    part : HeldOut
+        Of these pairs alone.
+    """
+    part = HeldOut(heldout.labels, pairs)
+    for name, found in heldout.found.items():
+        for position in range(len(pairs)):
+            part.add(name, position, *found[first + position].values())
+    return part

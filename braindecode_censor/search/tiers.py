@@ -1,0 +1,62 @@
+"""What may be known of the person who is tested, and how a model decodes with it.
+
+Training does not depend on what is known of a person later, so the tiers share models:
+
+* ``none``: nothing is known of the person;
+* ``stream``: every trial is decoded with the unlabelled trials before it;
+* ``unlabeled-20p``: the first fifth of the trials is known without labels, the others are decoded;
+* ``unlabeled``: all trials are known without labels;
+* ``labeled-5``: the labels of the first five trials of every class are known, the others are decoded.
+"""
+
+from math import ceil
+
+import numpy as np
+
+from braindecode_censor.search.pair_trainings import adapt_to
+
+__all__ = ["TIERS", "decode"]
+
+#: Names of the tiers, from the one that knows least.
+TIERS = ("none", "stream", "unlabeled-20p", "unlabeled", "labeled-5")
+
+
+def decode(tier, model, X, y, n_classes):
+    """Let a model decode a person whom it has not seen, with what it may know of this person.
+
+    Parameters
+    ----------
+    tier : str
+        One of ``TIERS``.
+    model : object
+        Fitted, on the classes 0 .. C-1 or some of them.
+    X : ndarray of shape (n_trials, n_chans, n_times)
+        All trials of the person, in the order in which they were recorded.
+    y : ndarray of int of shape (n_trials,)
+        Their classes; used in the last tier alone.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    probabilities : ndarray of shape (n_trials, n_classes)
+        NaN for trials that were given to the model before the others are decoded.
+    """
+    given = np.zeros(len(X), dtype=bool)
+    if tier == "unlabeled-20p":
+        given[: ceil(0.2 * len(X))] = True
+        model = model.adapt(X[given])
+    elif tier == "labeled-5":
+        for k in np.unique(y):
+            mine = np.flatnonzero(y == k)
+            given[mine[: min(5, len(mine) - 1)]] = True
+        model = adapt_to(model, X[given], y[given])
+    elif tier == "unlabeled":
+        model = model.adapt(X)
+    elif tier == "stream":
+        model = model.stream()
+    probabilities = np.full((len(X), n_classes), np.nan)
+    probabilities[~given] = 0  # classes that the model does not know have no chance
+    known = np.asarray(model.classes_, dtype=int)
+    probabilities[np.ix_(~given, known)] = model.predict_proba(X[~given])
+    return probabilities

@@ -1,0 +1,235 @@
+"""The whole family on one recording: everything is trained without every pair of people, then tested tier by tier.
+
+All candidates are trained whatever their scores are, so that every number of the ensemble is strictly nested: for the
+person tested only models are used that have not seen this person, in the choice and in the weights, too.
+"""
+
+import json
+import time
+import zipfile
+import zlib
+from functools import cached_property, partial
+from math import ceil
+
+import numpy as np
+import pandas as pd
+
+from braindecode_censor.search.budget import Budget
+from braindecode_censor.search.ensemble import balanced_loss, balanced_weights
+from braindecode_censor.search.family import BASELINE, family_names
+from braindecode_censor.search.heldout_file import cut_heldout, read_heldout, write_heldout
+from braindecode_censor.search.pair_data import PairData
+from braindecode_censor.search.pair_runner import PairRunner
+from braindecode_censor.search.pair_search import PairSearch, retest
+from braindecode_censor.search.pair_store import PairStore
+from braindecode_censor.search.pairs import make_pairs
+from braindecode_censor.search.tiers import TIERS, decode
+from braindecode_censor.storage.files import write_atomically
+
+__all__ = ["CANDIDATES", "TransferStudy"]
+
+#: The family, and censoring on top of two of its networks.
+CANDIDATES = [
+    *family_names(),
+    *(f"{base}+{method}-conditional" for base in ("person", "euclidean") for method in ("mmd", "adv")),
+]
+
+
+class TransferStudy:
+    """Trains all candidates without every pair of people, and lets them decode the pair in every tier.
+
+    Parameters
+    ----------
+    read : callable
+        Returns signals, classes, people and the sampling rate; called only if something is left to train.
+    folder : Path
+        Where finished trainings and held-out probabilities are kept. What is there is not done again.
+    candidates : list of Candidate
+        What to train.
+    partners : int
+        Partners of each person.
+    tiers : sequence of str
+        Some of ``TIERS``.
+    device : str
+        Where networks are trained.
+    n_jobs : int
+        Trainings and tests at a time on a CPU.
+    say : callable
+        Called with a line of text now and then.
+    watch : callable
+        Called with an outcome and the result so far after every training.
+    """
+
+    def __init__(
+        self,
+        read,
+        folder,
+        candidates,
+        partners=4,
+        tiers=TIERS,
+        device="cpu",
+        n_jobs=1,
+        say=lambda line: None,
+        watch=lambda outcome, result: None,
+    ):
+        self.read = read
+        self.folder = folder
+        self.candidates = candidates
+        self.partners = partners
+        self.tiers = tiers
+        self.device = device
+        self.n_jobs = n_jobs
+        self.say = say
+        self.watch = watch
+
+    @cached_property
+    def recording(self):
+        """Signals, numbers of classes and of people, and the sampling rate."""
+        X, y, subjects, sfreq = self.read()
+        codes, people = (np.unique(labels, return_inverse=True)[1] for labels in (y, subjects))
+        return np.asarray(X, dtype=np.float32), codes, people, sfreq
+
+    @property
+    def n_people(self):
+        """How many people there are."""
+        return int(self.recording[2].max()) + 1
+
+    def run(self, seeds):
+        """Train and test, or what is left of it.
+
+        Parameters
+        ----------
+        seeds : list of int
+            Seeds of pairs and of trainings.
+
+        Returns
+        -------
+        found : dict of int to (dict of str to HeldOut, dict of str to str)
+            Seed -> tier -> what every candidate says, and the kind of every candidate.
+        """
+        found = {seed: self._finished(seed) for seed in seeds}
+        missing = [seed for seed in seeds if found[seed] is None]
+        if missing:
+            self._train_and_test(missing)
+            found |= {seed: read_heldout(self._path(seed)) for seed in missing}
+        return found
+
+    def is_finished(self, seed):
+        """Tell whether nothing is left to do for a seed.
+
+        Parameters
+        ----------
+        seed : int
+            The seed.
+
+        Returns
+        -------
+        finished : bool
+            False also if its file is damaged.
+        """
+        return self._finished(seed) is not None
+
+    def _path(self, seed):
+        return self.folder / f"seed_{seed}.npz"
+
+    def _finished(self, seed):
+        """Return what a finished seed has left; what is damaged counts as not there."""
+        try:
+            return read_heldout(self._path(seed))
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+            return None
+
+    def _train_and_test(self, seeds):
+        """Run seeds, all of them in the same fleets, and keep what they say."""
+        started = time.monotonic()
+        each = [make_pairs(self.n_people, self.partners, seed) for seed in seeds]
+        data = self._data([pair for mine in each for pair in mine], min(seeds))
+        self.say(f"{self.folder.name}: {len(data.pairs)} pairs x {len(self.candidates)} candidates")
+        heldout, kinds = self._train(data, self.candidates, self.folder)
+        seconds = (time.monotonic() - started) / len(each)
+        note = {"seconds": seconds, "trainings": len(each[0]) * len(self.candidates)}
+        note |= {"partners": self.partners, "device": self.device}
+        note["candidates"] = [candidate.name for candidate in self.candidates]
+        first = 0
+        for seed, pairs in zip(seeds, each):
+            write_atomically(self._path(seed).with_suffix(".json"), json.dumps(note).encode())
+            mine = {tier: cut_heldout(found, first, pairs) for tier, found in heldout.items()}
+            write_heldout(self._path(seed), mine, kinds)
+            first += len(pairs)
+
+    def _data(self, pairs, seed, most=None):
+        X, y, people, sfreq = self.recording
+        return PairData(X, y, people, pairs, "unlabeled", sfreq, self.device, seed, most)
+
+    def _train(self, data, candidates, folder):
+        """Return tier -> what every candidate says, and the kinds of those that did not fail."""
+        started = time.monotonic()
+
+        def report(outcome, result):
+            if sum(result.trainings.values()) % 100 == 0:
+                told = f"{sum(result.trainings.values())} trainings, {time.monotonic() - started:.0f} s"
+                self.say(f"  {told}; the last one was {outcome.candidate}: {outcome.error or 'done'}")
+            self.watch(outcome, result)
+
+        runner = PairRunner(data, PairStore(folder, data), self.n_jobs)
+        result = PairSearch(data, candidates, False, Budget(), runner, report).run()
+        if result.interrupted:
+            raise KeyboardInterrupt  # what is trained is kept; a table of half of it would not be strict
+        for name, error in result.errors.items():
+            self.say(f"  {name} failed: {error}")
+        self.say(f"  trained after {time.monotonic() - started:.0f} s")
+        tests = {tier: partial(decode, tier, n_classes=data.n_classes) for tier in self.tiers}
+        heldout = retest(result, data, tests, self.n_jobs)
+        self.say(f"  tested after {time.monotonic() - started:.0f} s")
+        return heldout, {name: result.candidates[name].kind for name in result.finalists}
+
+    def learn(self, seed, heldout, kinds):
+        """Return how well the best candidate and the baseline decode when fewer people were recorded.
+
+        Parameters
+        ----------
+        seed : int
+            A seed that was run.
+        heldout : dict of str to HeldOut
+            Tier -> what every candidate says, of this seed.
+        kinds : dict of str to str
+            Candidate -> network or classical.
+
+        Returns
+        -------
+        curve : DataFrame
+            Columns people (how many were trained on), target, person, decoder and score. Everybody is decoded by one
+            model or two, as many at every point of the curve, and the people of a short list are on every longer one.
+        """
+        pairs = make_pairs(self.n_people, self.partners, seed)[: ceil(self.n_people / 2)]
+        names = dict.fromkeys([*({BASELINE} & set(kinds)), _best_of(heldout, kinds)])
+        candidates = [candidate for candidate in self.candidates if candidate.name in names]
+        most = self.n_people - 2
+        sizes = [2**k for k in range(1, most.bit_length()) if 2**k < most]
+        found = {most: {tier: cut_heldout(said, 0, pairs) for tier, said in heldout.items()}}
+        for size in sizes:
+            data, folder = self._data(pairs, seed, size), self.folder / f"people_{size}"
+            self.say(f"{self.folder.name}: trained on {size} people")
+            try:
+                found[size] = self._train(data, candidates, folder)[0]
+            except ValueError as error:  # two people may be too few for a network; the curve begins later
+                self.say(f"  left out: {error}")
+        rows = [
+            (size, tier, person, name, score)
+            for size in sorted(found)
+            for tier, said in found[size].items()
+            for name in names
+            for person, score in enumerate(said.scores(name))
+        ]
+        return pd.DataFrame(rows, columns=["people", "target", "person", "decoder", "score"])
+
+
+def _best_of(heldout, kinds):
+    """Return the candidate with the best held-out loss where most is known without labels."""
+    found = heldout["unlabeled"] if "unlabeled" in heldout else next(iter(heldout.values()))
+
+    def loss(name):
+        P, y, people = found.of_population([name])
+        return balanced_loss(P[0, np.arange(len(y)), y], balanced_weights(y, people))
+
+    return min(kinds, key=loss)
