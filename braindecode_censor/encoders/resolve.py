@@ -69,6 +69,11 @@ def module_options(module, signal, options, momentum=None):
         defaults |= {} if momentum is None else {"batch_norm_momentum": momentum}
     taken = inspect.signature(module).parameters
     _check_options(module, options, taken)
+    for name in options.keys() & signal.keys() & {"n_chans", "n_times", "n_outputs"}:
+        if options[name] != signal[name]:
+            raise ValueError(
+                f"module__{name}={options[name]!r}, but in the data {name} is {signal[name]}: leave it out."
+            )
     known = {name: value for name, value in signal.items() if name in taken}
     return {**defaults, **known, **options}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 import yaml
 
-from braindecode_censor._check import check_choice, check_positive, check_size
+from braindecode_censor._check import check_choice, check_keywords, check_positive, check_size
 from braindecode_censor.penalties.factory import make_penalty
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.modes import MODES
@@ -255,6 +255,7 @@ def _read_yaml(path):
 
 
 def _make_setting(entry):
+    check_keywords("the grid", entry)
     method = check_choice("method", entry.pop("method", None), MEASURES)
     for key, value in entry.items():
         check_choice(f"key of the grid (method {method})", key, options_of(method))

@@ -10,7 +10,9 @@ from braindecode.augmentation import AugmentedDataLoader
 from skorch import NeuralNet, NeuralNetClassifier
 
 from braindecode_censor._check import check_choice, check_positive, check_size
+from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.modes import MODES
+from braindecode_censor.penalties.options import argument_of, options_of
 from braindecode_censor.trials.normalize import NORMALIZATIONS
 
 __all__ = [
@@ -65,7 +67,7 @@ _PARTS = (
 
 
 def check_names(given, own):
-    """Raise unless every name is an argument of the estimator.
+    """Raise unless every name is an argument of the estimator, or an option of a penalty.
 
     Parameters
     ----------
@@ -73,20 +75,28 @@ def check_names(given, own):
         Arguments, by name, that the constructor does not list itself.
     own : iterable of str
         Names that it lists.
+
+    Returns
+    -------
+    arguments : dict
+        The same, options of a penalty under the names by which skorch hands them to the callback.
     """
     hosts = (EEGClassifier, NeuralNetClassifier, NeuralNet)
     theirs = [name for host in hosts for name in inspect.signature(host.__init__).parameters]
     known = {*own, *theirs} - {"self", "args", "kwargs"}
-    for name, value in given.items():
+    options = {name for method in MEASURES for name in options_of(method)} - known - _OTHER_NAMES.keys()
+    arguments = {argument_of(name) if name in options else name: value for name, value in given.items()}
+    for name, value in arguments.items():
         part, dots, _ = name.partition("__")
         if name in known or (dots and part in _PARTS):
             continue
         owner = f"CensoredEEGClassifier does not know {name}={value!r}"
         if name in _OTHER_NAMES:
             raise ValueError(f"{owner}: the word is {_OTHER_NAMES[name]}.")
-        near = get_close_matches(name, [*known, *_OTHER_NAMES], n=1)
+        near = get_close_matches(name, [*known, *options, *_OTHER_NAMES], n=1)
         hint = f" Did you mean {_OTHER_NAMES.get(near[0], near[0])}?" if near else ""
         raise ValueError(f"{owner}.{hint}")
+    return arguments
 
 
 def check_arguments(clf):
@@ -124,12 +134,13 @@ def check_arguments(clf):
 
 
 def _check_parts(clf):
-    find_optimizer(clf.optimizer)
+    _check_optimizer(clf)
     for name in ("criterion", "iterator_train", "iterator_valid"):
         if isinstance(value := getattr(clf, name), str):
             raise ValueError(
                 f"{name}={value!r} must be a class, not a name; leave it out for the estimator's own."
             )
+        _check_part_options(clf, name, value)
     loader = clf.iterator_train
     if isinstance(loader, type) and issubclass(loader, AugmentedDataLoader):
         raise ValueError(
@@ -140,6 +151,35 @@ def _check_parts(clf):
         torch.device(clf.device)
     except (RuntimeError, TypeError):
         raise ValueError(f"device={clf.device!r} is unknown; use 'cpu' or 'cuda'.") from None
+
+
+def _check_optimizer(clf):
+    """Make the optimiser of one number, because only itself knows which options it takes."""
+    kind, options = find_optimizer(clf.optimizer), _options_of_part(clf, "optimizer")
+    options = {name: value for name, value in options.items() if not name.startswith("param_groups")}
+    try:
+        kind([torch.nn.Parameter(torch.zeros(1))], **{"lr": clf.lr, **options})
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"optimizer={clf.optimizer!r} cannot be made with lr={clf.lr!r} and {options}: {error}."
+        ) from None
+
+
+def _check_part_options(clf, part, kind):
+    if not isinstance(kind, type):
+        return
+    known = {name for cls in kind.__mro__ for name in inspect.signature(cls.__init__).parameters}
+    for name, value in _options_of_part(clf, part).items():
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f" Did you mean {part}__{near[0]}?" if near else ""
+            raise ValueError(f"{part}__{name}={value!r} is no option of {kind.__name__}.{hint}")
+
+
+def _options_of_part(clf, part):
+    """Return what the user set by names such as ``optimizer__momentum``."""
+    prefix = f"{part}__"
+    return {name.removeprefix(prefix): value for name, value in vars(clf).items() if name.startswith(prefix)}
 
 
 def find_optimizer(optimizer):

@@ -45,7 +45,8 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         The paper's λ; 0 trains as without a penalty and only monitors.
     score_estimator, reg, lengthscale, pairs, fraction, size : str, float or None
         Options of the penalty; None is its default. `score_estimator` is the option `score`, which as an
-        attribute would hide the method of that name. Others: ``callbacks__censor__<name>``.
+        attribute would hide the method of that name. All other options of the penalty, such as ``hidden``, are
+        taken too, and kept as ``callbacks__censor__<name>``.
     warmup : int
         Epochs over which λ rises from 0.
     critic_lr, critic_steps : float, int
@@ -172,7 +173,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         verbose=0,
         **kwargs,
     ):
-        check_names(kwargs, _own_names())
+        kwargs = check_names(kwargs, _own_names())
         self.penalty = penalty
         self.censoring = censoring
         self.weight = weight

@@ -8,7 +8,7 @@ from braindecode_censor.encoders.eegnet import FastEEGNet
 from braindecode_censor.encoders.resolve import module_options, resolve_module, set_momentum
 from braindecode_censor.encoders.shallow import speed_up
 from braindecode_censor.penalties.options import PENALTY_ARGUMENTS
-from braindecode_censor.training.arguments import find_optimizer
+from braindecode_censor.training.arguments import check_names, find_optimizer
 from braindecode_censor.training.callback import Censor
 from braindecode_censor.training.rules import AverageWeights, BestEpoch, ValidationScore
 from braindecode_censor.training.task_loss import FoldCrossEntropy
@@ -137,6 +137,7 @@ class _PartsClassifier(EEGClassifier):
         self : _PartsClassifier
             The net.
         """
+        params = check_names(params, self.get_params(deep=False))
         optimizer = getattr(self, "optimizer_", None)
         super().set_params(**params)
         if not self.initialized_:

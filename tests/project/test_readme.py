@@ -12,6 +12,8 @@ from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 import braindecode_censor as bc
 from braindecode_censor.datasets import DATASETS, PARADIGMS, SimulatedSubjects
 from braindecode_censor.penalties.measures import MEASURES
+from braindecode_censor.penalties.options import PENALTY_ARGUMENTS, options_of
+from braindecode_censor.search.candidates import expand
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -97,6 +99,33 @@ def test_links_and_names_exist():
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     assert set(re.findall(r"^\| `(\w+)` \| [^|]+ \| (?:yes|no) ", README, re.MULTILINE)) == set(MEASURES)
+
+
+OPTIONS = {
+    "hidden": 16,
+    "n_layers": 1,
+    "score": "nu",
+    "lengthscale": "median",
+    "calibrate": True,
+    "self_pairs": True,
+}
+OPTIONS |= {"pairs": "clique", "gamma": 0.5, "beta": 0.01, "printed": True}
+# An option that has a meaning beside another one only.
+PAIRS = {"reg": {"score": "nu", "reg": 0.1}, "size": {"pairs": "clique", "size": 2}}
+PAIRS["fraction"] = {"pairs": "bernoulli", "fraction": 0.5}
+
+
+def test_options_worth_knowing_are_taken_wherever_a_method_is_named():
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| (?:yes|no) \| (.*) \|$", README, re.MULTILINE)
+    assert len(rows) == len(MEASURES)
+    for method, cell in rows:
+        for name in re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", cell)):
+            options = PAIRS.get(name) or {name: OPTIONS[name]}
+            bc.make_penalty(method, n_features=8, n_subjects=4, n_classes=2, **options)
+            assert name in options_of(method)  # whom the callback asks
+            assert len(expand([{"method": method, **options}])) == 1
+            words = {PENALTY_ARGUMENTS.get(word, word): value for word, value in options.items()}
+            bc.CensoredEEGClassifier(penalty=method, **words).set_params(**words)
 
 
 def test_results_are_those_of_the_documentation():

@@ -106,6 +106,18 @@ def test_bad_data(data, paper, case):
         ({"criterion": "NLLLoss"}, "criterion='NLLLoss' must be a class, not a name"),
         ({"iterator_train": AugmentedDataLoader}, r"Pass the transforms as augment=\["),
         ({"device": "tpu"}, "device='tpu' is unknown"),
+        ({"module__n_chans": 3}, "module__n_chans=3, but in the data n_chans is 4: leave it out"),
+        ({"optimizer": 3}, "optimizer=3 cannot be made"),
+        ({"optimizer__momentm": 3}, "optimizer=.*AdamW.*cannot be made.*momentm"),
+        ({"optimizer__weight_decay": "abc"}, "cannot be made with .*'weight_decay': 'abc'"),
+        (
+            {"criterion__label_smoothin": 0.1},
+            "no option of FoldCrossEntropy. Did you mean criterion__label_smoothing",
+        ),
+        (
+            {"iterator_train__num_worker": 1},
+            "no option of TrialLoader. Did you mean iterator_train__num_workers",
+        ),
         ({"module__F9": 3}, "module__F9=3 is no argument of FastEEGNet.*Did you mean 'module__F"),
     ],
     ids=str,
@@ -125,12 +137,15 @@ def test_bad_options(data, paper, options, message):
         ({"max_epoch": 3}, "does not know max_epoch=3. Did you mean max_epochs"),
         ({"optimiser": "SGD"}, "Did you mean optimizer"),
         ({"xyz": 3}, "does not know xyz=3"),
+        ({"hiden": 3}, "Did you mean hidden"),
     ],
     ids=str,
 )
 def test_arguments_that_are_none(options, message):
     with pytest.raises(ValueError, match=message):
         CensoredEEGClassifier(**options)
+    with pytest.raises(ValueError, match=message):
+        CensoredEEGClassifier().set_params(**options)
 
 
 @pytest.mark.parametrize("module", ["EEGNet", "ShallowFBCSPNet"])
@@ -143,13 +158,17 @@ def test_trials_that_are_too_short(data, module):
 
 
 def test_a_layer_that_is_never_called(data):
+    """`ATCNet` has a list of last layers, and calls those in it: no training without a word, no code either."""
     x, y, subjects = (part[:64] for part in data)
-    clf = CensoredEEGClassifier("ATCNet", penalty=None, max_steps=1, augment=None, module__sfreq=64)
-    clf.fit(np.tile(x, 4)[..., :256], y, subjects=subjects)
-    with pytest.raises(
-        ValueError, match=r"layer='final_layer' of ATCNet .* never called.*Pass layer= one of"
-    ):
-        clf.features(np.tile(x, 4)[..., :256])
+    x = np.tile(x, 4)[..., :256]
+    options = {"max_steps": 1, "augment": None, "module__sfreq": 64}
+    message = r"layer='final_layer' of ATCNet .* never called.*Pass layer= one of"
+    with pytest.raises(ValueError, match=message):
+        CensoredEEGClassifier("ATCNet", penalty="mmd", **options).fit(x, y, subjects=subjects)
+    clf = CensoredEEGClassifier("ATCNet", penalty=None, **options).fit(x, y, subjects=subjects)
+    for read in (lambda: clf.features(x), lambda: clf.leakage(x, y, subjects)):
+        with pytest.raises(ValueError, match=message):
+            read()
 
 
 def test_who_needs_to_know_whose_trials_they_are(data, quick, paper):

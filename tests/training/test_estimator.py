@@ -270,7 +270,10 @@ def test_options_of_the_penalty_reach_it(data, quick):
     assert clf.history[:, "subject_penalty"] != other.history[:, "subject_penalty"]
     _fit(data, quick, penalty="pairmmd", pairs="clique", size=3)
     _fit(data, quick, penalty="pairmmd", pairs="bernoulli", fraction=0.5)
-    _fit(data, quick, penalty="began", callbacks__censor__gamma=0.7)
+    began = clone(CensoredEEGClassifier(penalty="began", gamma=0.7, **quick)).fit(*data)
+    assert dict(began.callbacks_)["censor"].options["gamma"] == 0.7
+    began.set_params(gamma=0.6).fit(*data)
+    assert dict(began.callbacks_)["censor"].options["gamma"] == 0.6
     with pytest.raises(ValueError, match="does not know reg="):
         _fit(data, quick, penalty="mmd", reg=1.0)
 
