@@ -17,11 +17,13 @@ class SearchProgress:
         0 shows nothing.
     budget : Budget
         What the search may use.
+    total : int or None
+        Trainings of a search without a limit, if their number is known.
     """
 
-    def __init__(self, verbose, budget):
-        self.budget, self.best = budget, {}
-        limit = budget.max_trainings or (budget.limit and round(budget.limit))
+    def __init__(self, verbose, budget, total=None):
+        self.budget, self.best, self.trained = budget, {}, 0
+        limit = total or budget.max_trainings or (budget.limit and round(budget.limit))
         unit = "s" if budget.limit else "training"
         quiet = not verbose or not sys.stderr.isatty()
         self.bar = tqdm(total=limit, desc="search", unit=unit, disable=quiet, file=sys.stderr)
@@ -42,6 +44,7 @@ class SearchProgress:
         result : SearchResult
             What was found so far.
         """
+        self.trained += 1
         if self.bar.disable:
             return
         if outcome.error is None:
@@ -49,5 +52,5 @@ class SearchProgress:
         if self.best:
             name = max(self.best, key=self.best.get)
             self.bar.set_postfix_str(f"best so far {name} ({self.best[name]:.3f})", refresh=False)
-        done = self.budget.trained if self.budget.limit is None else round(self.budget.elapsed())
+        done = self.trained if self.budget.limit is None else round(self.budget.elapsed())
         self.bar.update(done - self.bar.n)

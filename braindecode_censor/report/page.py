@@ -16,7 +16,7 @@ from braindecode_censor.report.wording import sentences, signed
 from braindecode_censor.search.selection import NESTED, RULES, SELECTED
 from braindecode_censor.storage.files import write_atomically
 
-__all__ = ["write_report"]
+__all__ = ["new_report", "save_report", "write_report"]
 
 _NESTED = "per test subject, by trainings that never saw it"
 _SECTIONS = {
@@ -59,7 +59,7 @@ def write_report(out, table, scores, chosen, leakage=None, notes=()):
     results = read_results(out)
     _, missing = make((*PLOTS, *TABLES), results, out / "figures")
     notes = [*notes, *results.notes, *(f"{name} was not drawn: {reason}" for name, reason in missing.items())]
-    report = _new_report(results)
+    report = new_report(results.identity.get("dataset_code", "?"))
     _add_summary(report, results, table, scores, leakage, notes)
     _add_results(report, results, table, chosen)
     _add_subjects(report, results)
@@ -67,6 +67,24 @@ def write_report(out, table, scores, chosen, leakage=None, notes=()):
     _add_search(report, results)
     _add_use(report, results, table)
     _add_provenance(report, results)
+    return save_report(report, out)
+
+
+def save_report(report, out):
+    """Write a page so that it is there in full or not at all.
+
+    Parameters
+    ----------
+    report : mne.Report
+        The page.
+    out : Path
+        Folder of the experiment.
+
+    Returns
+    -------
+    path : Path
+        ``report.html`` in this folder.
+    """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "report.html")
         report.save(file, open_browser=False, overwrite=True, verbose="ERROR")
@@ -74,12 +92,24 @@ def write_report(out, table, scores, chosen, leakage=None, notes=()):
     return out / "report.html"
 
 
-def _new_report(results):
+def new_report(dataset):
+    """Return an empty page with our styles.
+
+    Parameters
+    ----------
+    dataset : str
+        What the experiment is about.
+
+    Returns
+    -------
+    report : mne.Report
+        The page.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from mne import Report  # late: it is only needed here and takes a while
 
-        report = Report(title=f"AutoTransfer on {results.identity.get('dataset_code', '?')}", verbose="ERROR")
+        report = Report(title=f"AutoTransfer on {dataset}", verbose="ERROR")
     report.add_custom_js(html.SORTING)
     report.add_custom_css(html.STYLE)
     return report

@@ -21,6 +21,7 @@ from braindecode_censor.search.heldout_file import cut_heldout, read_heldout, wr
 from braindecode_censor.search.pair_data import PairData
 from braindecode_censor.search.pair_runner import PairRunner
 from braindecode_censor.search.pair_search import PairSearch, retest
+from braindecode_censor.search.pair_speed import Speed
 from braindecode_censor.search.pair_store import PairStore
 from braindecode_censor.search.pairs import make_pairs
 from braindecode_censor.search.tiers import TIERS, decode
@@ -33,6 +34,7 @@ CANDIDATES = [
     *family_names(),
     *(f"{base}+{method}-conditional" for base in ("person", "euclidean") for method in ("mmd", "adv")),
 ]
+_MEASURING = 60.0  # seconds; a few hundredths of it are spent on measuring speed
 
 
 class TransferStudy:
@@ -114,20 +116,40 @@ class TransferStudy:
             found |= {seed: read_heldout(self._path(seed)) for seed in missing}
         return found
 
-    def is_finished(self, seed):
-        """Tell whether nothing is left to do for a seed.
+    def count(self, seeds):
+        """Return how many trainings there are and how many are left, the learning curve not counted.
 
         Parameters
         ----------
-        seed : int
-            The seed.
+        seeds : list of int
+            All seeds.
 
         Returns
         -------
-        finished : bool
-            False also if its file is damaged.
+        total, left : int
+            What is on disk counts as done; nothing is left when all held-out probabilities are there.
         """
-        return self._finished(seed) is not None
+        pairs = [make_pairs(self.n_people, self.partners, seed) for seed in seeds]
+        total = len(self.candidates) * sum(map(len, pairs))
+        if all(self._finished(seed) is not None for seed in seeds):
+            return total, 0
+        return total, max(total - len(list(self.folder.glob("pairs/*.training"))), 0)
+
+    def seconds(self):
+        """Return about how long a training takes on this machine, from short ones.
+
+        Returns
+        -------
+        seconds : float
+            Mean over candidates; those that fail are not counted.
+        """
+        data = self._data(make_pairs(self.n_people, self.partners), 0)
+        speed = Speed(data, Budget(_MEASURING), PairRunner(data, PairStore(None, data), self.n_jobs))
+        networks = [candidate for candidate in self.candidates if candidate.kind == "network"]
+        costs, _ = speed.measure_all(networks)
+        times = [cost.seconds(1.0) for cost in costs.values()]
+        times += [speed.probe(candidate) for candidate in self.candidates if candidate.kind == "classical"]
+        return float(np.mean(times)) if times else 0.0
 
     def _path(self, seed):
         return self.folder / f"seed_{seed}.npz"
@@ -145,11 +167,12 @@ class TransferStudy:
         each = [make_pairs(self.n_people, self.partners, seed) for seed in seeds]
         data = self._data([pair for mine in each for pair in mine], min(seeds))
         self.say(f"{self.folder.name}: {len(data.pairs)} pairs x {len(self.candidates)} candidates")
-        heldout, kinds = self._train(data, self.candidates, self.folder)
+        heldout, kinds, errors = self._train(data, self.candidates, self.folder)
         seconds = (time.monotonic() - started) / len(each)
         note = {"seconds": seconds, "trainings": len(each[0]) * len(self.candidates)}
         note |= {"partners": self.partners, "device": self.device}
         note["candidates"] = [candidate.name for candidate in self.candidates]
+        note |= {"errors": errors} if errors else {}
         first = 0
         for seed, pairs in zip(seeds, each):
             write_atomically(self._path(seed).with_suffix(".json"), json.dumps(note).encode())
@@ -162,7 +185,7 @@ class TransferStudy:
         return PairData(X, y, people, pairs, "unlabeled", sfreq, self.device, seed, most)
 
     def _train(self, data, candidates, folder):
-        """Return tier -> what every candidate says, and the kinds of those that did not fail."""
+        """Return tier -> what every candidate says, the kinds of those that did not fail, and why others did."""
         started = time.monotonic()
 
         def report(outcome, result):
@@ -181,7 +204,8 @@ class TransferStudy:
         tests = {tier: partial(decode, tier, n_classes=data.n_classes) for tier in self.tiers}
         heldout = retest(result, data, tests, self.n_jobs)
         self.say(f"  tested after {time.monotonic() - started:.0f} s")
-        return heldout, {name: result.candidates[name].kind for name in result.finalists}
+        kinds = {name: result.candidates[name].kind for name in result.finalists}
+        return heldout, kinds, result.errors
 
     def learn(self, seed, heldout, kinds):
         """Return how well the best candidate and the baseline decode when fewer people were recorded.

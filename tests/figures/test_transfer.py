@@ -116,5 +116,7 @@ def test_figures(results):
     plot_transfer.main(["--results", str(results[0])])
     assert "| tiny | causal stream |" in (results[0] / "tiers.md").read_text()
     assert {path.name for path in results[0].glob("transfer_*")} == {
-        f"transfer_{name}.{ending}" for name in ("tiers", "people") for ending in ("pdf", "png")
+        f"transfer_{name}.{ending}"
+        for name in ("leaderboard", "people", "tiers", "weights")
+        for ending in ("pdf", "png")
     }

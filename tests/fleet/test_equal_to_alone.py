@@ -13,6 +13,8 @@ from braindecode_censor.fleet.resident import People
 
 CASES = [(None, "marginal"), *METHODS_AND_MODES]
 CASE_IDS = ["baseline", *IDS]
+# Every method once, every mode at least once: who stops when does not depend on the rest.
+FEW = {"baseline": CASES[0], **{IDS[k]: METHODS_AND_MODES[k] for k in (0, 4, 8, 9, 13)}}
 
 
 def three(method, mode, **options):
@@ -26,13 +28,13 @@ def three(method, mode, **options):
 
 
 @pytest.mark.parametrize(("method", "mode"), CASES, ids=CASE_IDS)
-def test_after_fifty_steps(method, mode):
+def test_after_twenty_steps(method, mode):
     """Nobody validates, and the last weights are kept."""
-    X, y, subjects = data(n_subjects=4)
-    settings = three(method, mode, max_epochs=9, batch_size=12)[::2]
+    X, y, subjects = data(n_subjects=4, n_trials=20)
+    settings = three(method, mode, max_epochs=4, batch_size=12)[::2]
     settings = [{**setting, "valid_subject": None, "keep": "last"} for setting in settings]
     alone = train_alone(X, y, subjects, settings)
-    assert min(sum(len(epoch["batches"]) for epoch in clf.history) for clf in alone) >= 50
+    assert min(sum(len(epoch["batches"]) for epoch in clf.history) for clf in alone) >= 20
     for vectorise in (False, True):
         together = train_together(X, y, subjects, settings, vectorise=vectorise)
         for k, one in enumerate(alone):
@@ -43,7 +45,7 @@ def test_after_fifty_steps(method, mode):
             np.testing.assert_allclose(*losses, rtol=1e-8)
 
 
-@pytest.mark.parametrize(("method", "mode"), CASES, ids=CASE_IDS)
+@pytest.mark.parametrize(("method", "mode"), FEW.values(), ids=FEW)
 def test_full_run_with_members_that_stop_at_different_epochs(method, mode):
     """Two places for three members, so that stopping makes room; dropout draws the very same masks."""
     X, y, subjects = data(shift=0.3)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from processes import dask_cluster
 from rhythms import simulate
 from tiny import experiment, finished, run
 
@@ -31,9 +32,8 @@ LONG = {"max_epochs": 12, "batch_size": 16, "module__F1": 2, "module__D": 1, "au
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two worker processes with one thread each, on the loopback."""
-    options = dict(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
-    with distributed.LocalCluster(**options) as cluster:
+    """Two worker processes."""
+    with dask_cluster(2) as cluster:
         yield cluster
 
 

@@ -126,7 +126,7 @@ def test_one_seed_gives_one_result(data, quick, method, mode):
     assert not torch.equal(first.module_.conv_temporal.weight, other.module_.conv_temporal.weight)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MODES[1:])
 def test_the_fast_path_with_weight_zero_is_the_fast_path_without_a_penalty(data, quick, mode):
     """Also when the moments of the trials are taken once per fit, which starts at eight epochs."""
     options = {**quick, "max_epochs": 8, "censoring": mode, "valid_subject": "rotate"}
