@@ -42,7 +42,7 @@ def decode(tier, model, X, y, n_classes):
     probabilities : ndarray of shape (n_trials, n_classes)
         NaN for trials that were given to the model before the others are decoded.
     """
-    given = np.zeros(len(X), dtype=bool)
+    given, known = np.zeros(len(X), dtype=bool), np.asarray(model.classes_, dtype=int)
     if tier == "unlabeled-20p":
         given[: ceil(0.2 * len(X))] = True
         model = model.adapt(X[given])
@@ -57,6 +57,5 @@ def decode(tier, model, X, y, n_classes):
         model = model.stream()
     probabilities = np.full((len(X), n_classes), np.nan)
     probabilities[~given] = 0  # classes that the model does not know have no chance
-    known = np.asarray(model.classes_, dtype=int)
     probabilities[np.ix_(~given, known)] = model.predict_proba(X[~given])
     return probabilities
