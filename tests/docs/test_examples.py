@@ -34,7 +34,7 @@ def own_epochs(output):
 
 
 def moabb_benchmark(output):
-    rows = re.findall(r"^ *EEGNet, (plain|adversary) +(\d) +([\d.]+) +([\d.]+) +240", output, re.MULTILINE)
+    rows = re.findall(r"^ *EEGNet, (plain|adversary) +(\d) +([\d.]+) +([\d.]+) +160", output, re.MULTILINE)
     assert sorted(rows)[0][:2] == ("adversary", "1")
     assert len(rows) == 10
     assert all(0 <= float(row[3]) <= 1 for row in rows)
