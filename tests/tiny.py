@@ -3,6 +3,7 @@
 import shutil
 
 import pandas as pd
+from shared import once
 
 from braindecode_censor import AutoTransfer
 from braindecode_censor.datasets import SimulatedSubjects
@@ -25,6 +26,11 @@ def experiment(out, grid=GRID, **options):
 def run(out, grid=GRID, **options):
     """Return the result of an experiment without its report, which takes most of the time."""
     return experiment(out, grid, **options).run(report=False)
+
+
+def run_as_fleet():
+    """Return the folder of an experiment that one fleet did in one process; nobody may change it."""
+    return once("fleet", lambda out: run(out, engine="fleet"))
 
 
 def copy_of(out, path):

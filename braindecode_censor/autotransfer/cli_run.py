@@ -56,7 +56,11 @@ def _add_experiment(parser):
     add = parser.add_argument
     add("--dataset", default="simulated", help="name (see `autotransfer datasets`) or folder of epochs")
     add("--dataset-option", action="append", default=[], metavar="KEY=VALUE", help="option of the dataset")
-    add("--preset", default="quick", help="quick, paper, or a YAML file with your own grid")
+    add(
+        "--preset",
+        default="quick",
+        help="quick, paper, transfer (the family of decoders), or a YAML file of yours",
+    )
     add("--seed", type=int, default=0, help="first seed")
     add("--seeds", type=int, default=1, help="number of seeds; one seed cannot tell a gain from chance")
     add("--search", choices=["grid", "optuna"], default="grid", help="how to search")
@@ -78,6 +82,8 @@ def _add_experiment(parser):
         default="sequential",
         help="train one by one, or many as one",
     )
+    add("--candidates", nargs="+", help="preset transfer: decoders by name, instead of the whole family")
+    add("--partners", type=int, help="preset transfer: partners of each person; 4 if not given")
     add("--dry-run", action="store_true", help="only say what would be done and how long it takes")
 
 
@@ -126,6 +132,8 @@ def run_experiment(args):
         "engine",
         "paradigm",
         "others",
+        "candidates",
+        "partners",
     )
     arguments = {name: getattr(args, name) for name in names}
     _run(args, training=training, dataset_options=options, **arguments)
@@ -149,6 +157,8 @@ def resume_experiment(args):
     from braindecode_censor.storage.experiment import read_experiment
 
     known = read_experiment(args.out)["identity"]
+    if known.get("preset") == "transfer":
+        return _resume_transfer(args, known)
     unknown = [name for name in known["others"] if name != "riemann"]
     if known["dataset"] is None or unknown:
         made = (
@@ -175,6 +185,23 @@ def resume_experiment(args):
         others=known["others"],
         engine=known["engine"],
     )
+    return 0
+
+
+def _resume_transfer(args, known):
+    for name, value in (("--preset", args.preset), ("--nested", args.nested)):
+        if value:
+            raise ValueError(
+                f"{name} adds to a grid of settings, but out={args.out!r} holds preset transfer."
+            )
+    if known["dataset"] is None:
+        raise ValueError(
+            f"out={args.out!r} was made with a dataset object: resume it in Python by calling AutoTransfer with the "
+            "same arguments."
+        )
+    same = ("dataset", "dataset_options", "paradigm", "preset", "candidates", "partners")
+    seeds = {"seed": known["first_seed"], "seeds": args.seeds or len(known["seeds"])}
+    _run(args, training={"device": known["device"]}, **{name: known[name] for name in same}, **seeds)
     return 0
 
 
@@ -252,11 +279,9 @@ def _run(args, **arguments):
 
 
 def _show(args, result):
-    from braindecode_censor.report.wording import describe_result
-
     for note in result.notes:
         print(f"autotransfer: {note}", file=sys.stderr)
-    print(json.dumps(result.as_json()) if args.json else describe_result(result))
+    print(json.dumps(result.as_json()) if args.json else result.describe())
 
 
 def _parse_options(texts):

@@ -11,6 +11,7 @@ from braindecode_censor.autotransfer.evaluation import cross_validate, make_pipe
 from braindecode_censor.autotransfer.progress import Progress
 from braindecode_censor.autotransfer.references import make_references
 from braindecode_censor.autotransfer.result import finish
+from braindecode_censor.autotransfer.transfer import TransferExperiment, check_options
 from braindecode_censor.search import plan
 from braindecode_censor.search.backends import Backend
 from braindecode_censor.search.candidates import BASELINE, get_preset
@@ -39,7 +40,9 @@ class AutoTransfer:
         Folder for results. Running again with the same arguments goes on where it stopped; with more seeds, settings
         or trials it adds to what is there, and only the new trainings are done.
     preset : str, path-like or list of dict
-        "quick", "paper", or your own grid, see :func:`~braindecode_censor.search.candidates.get_preset`.
+        "quick", "paper", or your own grid, see :func:`~braindecode_censor.search.candidates.get_preset`. "transfer"
+        evaluates the family of :class:`~braindecode_censor.AutoTransferClassifier` instead of a grid, see
+        :class:`~braindecode_censor.autotransfer.transfer.TransferExperiment`; options of grids are then refused.
     seed : int
         First seed.
     seeds : int
@@ -71,6 +74,8 @@ class AutoTransfer:
         "local", or "dask" with the address of a scheduler.
     engine : {"sequential", "fleet"}
         "fleet" trains all folds, settings and seeds of one method as one, with the same results up to rounding.
+    candidates, partners : list or None, int or None
+        Of the preset "transfer" alone: decoders to evaluate instead of the family, and partners of each person.
 
     Examples
     --------
@@ -99,13 +104,26 @@ class AutoTransfer:
         backend="local",
         scheduler=None,
         engine="sequential",
+        candidates=None,
+        partners=None,
     ):
         self.out = Path(out)
+        self.seeds = [check_size("seed", seed, 0) + k for k in range(check_size("seeds", seeds))]
+        self.transfer = None
+        if isinstance(preset, str) and preset == "transfer":
+            grids = {"search": search, "nested": nested, "top": top, "trials": trials, "storage": storage}
+            grids |= {"others": others, "backend": backend, "scheduler": scheduler, "engine": engine}
+            device = check_options(training, **grids)
+            data = {"dataset_options": dataset_options, "paradigm": paradigm, "device": device, "jobs": jobs}
+            self.transfer = TransferExperiment(dataset, out, self.seeds, candidates, partners, **data)
+            return
+        for name, value in (("candidates", candidates), ("partners", partners)):
+            if value is not None:
+                raise ValueError(f"{name}={value!r} is for preset='transfer': a grid has settings instead.")
         self.preset = get_preset(preset)
         if training is not None and not isinstance(training, dict):
             raise ValueError(f"training={training!r} must be a mapping, such as {{'max_epochs': 50}}.")
         self.training = check_training({**self.preset.training, **(training or {})}, backend)
-        self.seeds = [check_size("seed", seed, 0) + k for k in range(check_size("seeds", seeds))]
         self.search, self.nested = check_choice("search", search, ["grid", "optuna"]), bool(nested)
         self.top, self.trials = check_size("top", top), check_size("trials", trials)
         self.storage = storage
@@ -141,6 +159,8 @@ class AutoTransfer:
         identity : dict
             As JSON can hold it.
         """
+        if self.transfer is not None:
+            return self.transfer.identity()
         name = self.name if isinstance(self.name, (str, os.PathLike)) else None
         return {
             "dataset": None if name is None else str(name),
@@ -172,6 +192,8 @@ class AutoTransfer:
         plan : dict
             See :func:`~braindecode_censor.search.plan.describe_plan`.
         """
+        if self.transfer is not None:
+            return self.transfer.plan()
         trials = self.trials if self.search == "optuna" else None
         sizes = (len(self.recording.all_subjects), len(self.seeds), self.top, self.nested)
         counts = plan.count_trainings(self.preset.grid, *sizes, trials)
@@ -230,9 +252,11 @@ class AutoTransfer:
 
         Returns
         -------
-        result : Result
+        result : Result or TransferResult
             The choice, the table, the scores and the report.
         """
+        if self.transfer is not None:
+            return self.transfer.run(progress, report)
         progress = Progress() if progress is None else progress
         identity = self.identity()
         with locked(self.out):

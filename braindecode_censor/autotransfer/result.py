@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from braindecode_censor.autotransfer.transfer_result import read_transfer_result
 from braindecode_censor.report.page import write_report
 from braindecode_censor.report.probing import leakage_of, probe
+from braindecode_censor.report.wording import describe_result
 from braindecode_censor.search.summary import choices, summarise
 from braindecode_censor.storage.experiment import read_experiment
 from braindecode_censor.storage.files import locked
@@ -71,6 +73,16 @@ class Result:
         places = {"report": self.report and str(self.report), "out": str(self.out)}
         return {"selected": self.selected, "chosen": _plain(self.chosen), **frames, **facts, **places}
 
+    def describe(self):
+        """Say what came out, for a terminal.
+
+        Returns
+        -------
+        text : str
+            Sentences, the table, and where to look.
+        """
+        return describe_result(self)
+
 
 def read_result(out, report=True):
     """Read a finished experiment and write its table and report anew.
@@ -84,10 +96,12 @@ def read_result(out, report=True):
 
     Returns
     -------
-    result : Result
+    result : Result or TransferResult
         As :meth:`AutoTransfer.run` returned it.
     """
     identity = read_experiment(out)["identity"]
+    if identity.get("preset") == "transfer":
+        return read_transfer_result(out, report)
     if not (out / "scores.csv").is_file():
         raise ValueError(f"out={str(out)!r} is not finished yet: call `autotransfer resume` first.")
     with locked(out):

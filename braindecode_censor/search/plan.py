@@ -231,7 +231,9 @@ def describe_plan(grid, counts, left, seconds, epochs, workers, alone=None):
     elif left < counts["total"]:
         lines = [f"Left: {left} of {counts['total']} trainings, {epochs} epochs each at most."]
     if left:
-        lines.append(f"Time: at most about {in_words(total)} with {workers} at a time, then tables and report.")
+        lines.append(
+            f"Time: at most about {in_words(total)} with {workers} at a time, then tables and report."
+        )
     if left and alone is not None:
         lines.append(f"Fleet: this network cannot be in one and is trained one by one ({alone}).")
     plan = {"settings": settings, "trainings": counts, "left": left, "seconds_at_most": total, "alone": alone}
@@ -239,6 +241,18 @@ def describe_plan(grid, counts, left, seconds, epochs, workers, alone=None):
 
 
 def in_words(seconds):
+    """Return a time as a person would say it.
+
+    Parameters
+    ----------
+    seconds : float
+        The time.
+
+    Returns
+    -------
+    text : str
+        In seconds, minutes, hours or days.
+    """
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.1f} {unit}"

@@ -135,7 +135,7 @@ class TransferStudy:
             return total, 0
         return total, max(total - len(list(self.folder.glob("pairs/*.training"))), 0)
 
-    def seconds(self):
+    def seconds_each(self):
         """Return about how long a training takes on this machine, from short ones.
 
         Returns

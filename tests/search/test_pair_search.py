@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from people import mixed_people
+from processes import forking_joblib
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 
@@ -116,11 +117,12 @@ def test_a_model_that_does_not_know_a_class_gives_it_no_chance():
     np.testing.assert_array_equal(P, [[0.5, 0, 0.5, 0]] * 3)
 
 
-@pytest.mark.parametrize("limit", [3, 8, 14, 40])
+@pytest.mark.parametrize("limit", [3, 8, 14, 24])
 def test_a_number_of_trainings_is_kept(limit):
-    result = search([*CLASSICAL, *NETS], max_trainings=limit)
+    """Of the thirty that five candidates and six pairs would be."""
+    result = search([*CLASSICAL, *NETS], make_data(n_people=4), max_trainings=limit)
     total = sum(result.trainings.values())
-    assert total <= limit and total >= min(limit, 50) - 5
+    assert limit - 5 <= total <= limit
     assert result.finalists
 
 
@@ -145,12 +147,13 @@ def test_censoring_competes_on_top_of_the_best_network():
 def test_same_seed_same_models_and_another_seed_other_models(everything):
     again = search([*CLASSICAL, *NETS[:1]])
     assert again.models == everything.models
-    other = search([*CLASSICAL, *NETS[:1]], make_data(seed=1))
+    other = search(NETS[:1], make_data(seed=1))
     assert other.models["person", 0] != everything.models["person", 0]
 
 
 def test_two_processes_find_the_same(everything):
-    again = search(["power", *NETS[:1]], n_jobs=2)
+    with forking_joblib():
+        again = search(["power", *NETS[:1]], n_jobs=2)
     assert again.models == {key: model for key, model in everything.models.items() if key[0] != "riemann"}
 
 
@@ -232,8 +235,8 @@ def test_a_candidate_that_fails_is_left_out():
 def test_time_is_kept(others):
     slow = {**NETS[0], "max_steps": 3_000}  # a full search would take minutes
     started = time.perf_counter()
-    result = search([*others, slow], make_data(n_people=6, n_trials=40), time_limit=5)
-    assert time.perf_counter() - started < 6
+    result = search([*others, slow], make_data(n_people=6, n_trials=40), time_limit=2)
+    assert time.perf_counter() - started < 3
     assert result.finalists and set(others) <= set(result.heldout.found)
     assert sum(result.trainings.values()) >= len(others)
 
@@ -244,7 +247,7 @@ def test_a_time_too_short_for_one_training():
 
 
 @pytest.mark.parametrize(
-    "budget", [{}, {"max_trainings": 20}, {"time_limit": 12}], ids=["all", "trainings", "time"]
+    "budget", [{}, {"max_trainings": 20}, {"time_limit": 4}], ids=["all", "trainings", "time"]
 )
 def test_a_fleet_finds_what_single_trainings_find(everything, budget):
     data = make_data()

@@ -7,16 +7,15 @@ import threading
 import time
 
 import pytest
+from processes import dask_cluster
 from tiny import finished, run
 
 NAMES = ("scores.csv", "table.csv", "search.csv", "chosen.json")
 
 
 def test_a_dask_cluster_also_when_all_its_workers_are_killed(tmp_path, reference):
-    distributed = pytest.importorskip("dask.distributed")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-    ) as cluster:
+    pytest.importorskip("dask.distributed")
+    with dask_cluster(1) as cluster:
         killed, stop = [], threading.Event()
 
         def kill():
