@@ -1,0 +1,123 @@
+"""One page on the family on people held out: everything is in the file, nothing is fetched."""
+
+import pandas as pd
+
+from braindecode_censor.report import html
+from braindecode_censor.report.page import new_report, save_report
+from braindecode_censor.report.tiers import TIERS
+from braindecode_censor.report.transfer_folder import FIGURES
+from braindecode_censor.report.transfer_wording import sentence
+from braindecode_censor.storage.experiment import read_experiment
+
+__all__ = ["leaderboard_of", "write_transfer_page"]
+
+_TABLE = {
+    "tier": "known of the person",
+    "paper": "paper's protocol",
+    "classical": "best classical",
+    "best_one": "best one",
+    "mean": "family, averaged",
+    "lower_quartile": "lower quartile",
+    "worst": "worst",
+    "gain": "gain",
+    "gain_low": "gain, low",
+    "gain_high": "gain, high",
+}
+_ABOUT = (
+    "Balanced accuracy on people who were held out, averaged over seeds. Gains over the paper's protocol, which uses "
+    "nothing of the person, are paired over people, with 95 % intervals. The best classical candidate is chosen by the "
+    "people tested, which flatters it; the family and the best one are strictly nested."
+)
+_USE = """import braindecode_censor as bc
+
+clf = bc.AutoTransferClassifier(target="unlabeled", candidates={candidates})
+clf.fit(X, y, subjects=subjects)      # everybody who was recorded
+person = clf.adapt(X_unlabelled)      # the next person
+person.predict(X_new)"""
+
+
+def leaderboard_of(found, tier):
+    """Return every candidate and combination of one tier, the best first.
+
+    Parameters
+    ----------
+    found : TransferFolder
+        Of one recording.
+    tier : str
+        What is known of the person.
+
+    Returns
+    -------
+    table : DataFrame
+        Columns decoder, kind, mean, lower quartile and worst over people, and weight in the ensemble.
+    """
+    mine = found.scores[found.scores["target"] == tier]
+    people = mine.groupby(["decoder", "kind", "person"])["score"].mean().groupby(["decoder", "kind"])
+    table = people.agg(
+        mean="mean", lower_quartile=lambda scores: scores.quantile(0.25), worst="min"
+    ).reset_index()
+    weights = found.weights[found.weights["target"] == tier].groupby("decoder")["weight"].mean()
+    table["weight"] = table["decoder"].map(weights)
+    return table.sort_values("mean", ascending=False, kind="stable", ignore_index=True)
+
+
+def write_transfer_page(found, figures, notes=()):
+    """Write ``report.html``.
+
+    Parameters
+    ----------
+    found : TransferFolder
+        Of one recording.
+    figures : dict of str to Path
+        Name -> PNG file.
+    notes : iterable of str
+        What went wrong.
+
+    Returns
+    -------
+    path : Path
+        The page; it needs no other file.
+    """
+    content = read_experiment(found.folder)
+    identity = content["identity"]
+    report = new_report(identity["dataset_code"])
+
+    def add(title, parts, section=None, tags=("table",)):
+        report.add_html("\n".join(parts), title=title, section=section, tags=tags)
+
+    said = [html.items([sentence(found.table, 1 / len(identity["classes"]))], "summary")]
+    said += ["<h5>Notes</h5>", html.items(notes, "notes")] if notes else []
+    add("What to expect of the next person", said, tags=("summary",))
+    shown = found.table.reindex(columns=list(_TABLE)).assign(tier=found.table["tier"].map(TIERS))
+    add("Tiers", [html.table(shown.rename(columns=_TABLE), "tiers"), html.paragraph(_ABOUT)], "Results")
+    for name, path in figures.items():
+        _, _, title, caption = FIGURES[name]
+        report.add_image(path, title=title, caption=caption, section="Results", tags=("figure",))
+    for tier in found.table["tier"]:
+        add(
+            f"Leaderboard, {TIERS[tier]}", [html.table(leaderboard_of(found, tier), f"board-{tier}")], "Tiers"
+        )
+    add("All people", [html.table(_people(found, identity["subjects"]), "people")], "People")
+    add("How to use the decoder", [html.code(_USE.format(candidates=_kept(found)))], "Use", ("use",))
+    facts = {key: value for key, value in identity.items() if key not in ("candidates", "versions")}
+    values = {**content["provenance"], **facts, **identity["versions"]}
+    add("Provenance", [html.facts(values, "provenance")], tags=("provenance",))
+    return save_report(report, found.folder)
+
+
+def _people(found, subjects):
+    """One row per person: the paper's protocol, and the family in every tier."""
+    means = found.scores.groupby(["decoder", "target", "person"])["score"].mean()
+    columns = {"paper's protocol": means.get(("paper", "none"))}
+    columns |= {
+        f"family, {TIERS[tier]}": means.get(("family, averaged", tier)) for tier in found.table["tier"]
+    }
+    table = pd.DataFrame({name: column for name, column in columns.items() if column is not None})
+    return table.rename(index=dict(enumerate(subjects))).rename_axis("person").reset_index()
+
+
+def _kept(found):
+    """Names of the candidates that the average for tomorrow's person is made of, in the tier that is shown."""
+    tier = "unlabeled" if "unlabeled" in set(found.weights["target"]) else found.weights["target"].iloc[0]
+    weights = found.weights[found.weights["target"] == tier].groupby("decoder")["weight"].mean()
+    return weights[weights >= 0.01].sort_values(ascending=False).index.tolist()
