@@ -207,8 +207,13 @@ def get_preset(preset):
     if isinstance(preset, (str, Path)):
         if str(preset) in PRESETS:
             return Preset(expand(PRESETS[str(preset)][0]), protocol_of(str(preset)))
+        if str(preset) == "transfer":
+            raise ValueError(
+                "preset='transfer' evaluates a family of decoders and is no grid: start it in a folder of its own with "
+                "`autotransfer run --preset transfer`."
+            )
         if not str(preset).endswith((".yml", ".yaml")):
-            check_choice("preset", str(preset), [*PRESETS, "a file.yml"])
+            check_choice("preset", str(preset), [*PRESETS, "transfer", "a file.yml"])
         return _read_yaml(Path(preset))
     return Preset(expand(preset), protocol_of("quick"))
 

@@ -11,6 +11,7 @@ from braindecode_censor import AutoTransfer
 from braindecode_censor.autotransfer import transfer
 from braindecode_censor.autotransfer.cli import main
 from braindecode_censor.figures import plot_transfer
+from braindecode_censor.search.candidates import get_preset
 from braindecode_censor.search.heldout_file import read_heldout
 from braindecode_censor.search.pair_data import PairData
 from braindecode_censor.search.tiers import TIERS, decode
@@ -203,6 +204,10 @@ def test_own_estimators_and_grids(tmp_path):
 
     with pytest.raises(ValueError, match="DummyClassifier, an estimator of your own"):
         experiment(tmp_path, candidates=[DummyClassifier()])
+    with pytest.raises(ValueError, match=r"preset='tranfer'.*transfer"):
+        AutoTransfer("simulated", tmp_path, preset="tranfer")
+    with pytest.raises(ValueError, match="is no grid: start it in a folder of its own"):
+        get_preset("transfer")  # as `autotransfer resume --preset transfer` does
     with pytest.raises(ValueError, match=r"candidates=.*is for preset='transfer'"):
         AutoTransfer("simulated", tmp_path, candidates=["power"])
 
