@@ -41,7 +41,7 @@ class FastEEGNet(EEGNet):
         \quad a_f = \gamma_f / \sqrt{\mathrm{var}_f + \epsilon}, \quad b_f = \beta_f - a_f \mu_f
 
     and the batch statistics :math:`\mu_f, \mathrm{var}_f` come from the lag moments of the data (see
-    :mod:`braindecode_censor.encoders.lagmoments`). The two separable convolutions run as one.
+    ``braindecode_censor.encoders.lagmoments``). The two separable convolutions run as one.
 
     Layers, parameters, parametrisations and buffers are those of
     :class:`braindecode.models.EEGNet`, so state dicts load either way and hooks on ``final_layer`` see the
