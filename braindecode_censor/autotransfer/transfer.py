@@ -190,7 +190,7 @@ class TransferExperiment:
         total, left = study.count(self.seeds)
         seconds = left * study.seconds_each() / self.jobs if left else 0.0
         kinds = [candidate.kind for candidate in self.candidates]
-        counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+        counted = f"{kinds.count('network')} networks, {kinds.count('classical')} classical"
         lines = [
             f"Candidates: {len(kinds)} ({counted}), {study.n_people} people, {len(self.seeds)} "
             f"seed{'s' if len(self.seeds) > 1 else ''}.",

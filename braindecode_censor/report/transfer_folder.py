@@ -103,7 +103,8 @@ def read_folder(folder):
             weights.append(weigh(*read_heldout(path)).assign(**name))
         if (folder / recording / "learning.csv").is_file():
             curve = pd.read_csv(folder / recording / "learning.csv")
-            curves.append(curve.assign(recording=recording))
+            if curve["people"].nunique() > 1:  # four people are too few for a curve
+                curves.append(curve.assign(recording=recording))
     table = tiers_table(scores, pd.DataFrame(notes) if notes else None)
     return TransferFolder(
         folder,

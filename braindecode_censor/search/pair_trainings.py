@@ -258,9 +258,13 @@ def calibration_trials(y):
 
 @contextlib.contextmanager
 def quiet():
-    """Keep a decoder's remarks about a person without trials to itself; the search says it once."""
+    """Keep a decoder's remarks to itself: about a person without trials, which the search says once, and about gaps.
+
+    In the numbers of people there are gaps wherever two are left out together.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*no trials of the new person")
+        warnings.filterwarnings("ignore", message="The subject labels .* are not consecutive")
         warnings.filterwarnings("ignore", category=sklearn.exceptions.ConvergenceWarning)
         yield
 

@@ -161,6 +161,21 @@ def test_stopped_in_the_middle_it_goes_on(result, tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(again.scores, result.scores)
 
 
+def test_after_ctrl_c_no_table_of_half_of_it_is_made(tmp_path, monkeypatch):
+    class Stopped(transfer.SearchProgress):
+        def report(self, outcome, found):
+            if self.trained == 2:
+                raise KeyboardInterrupt
+            super().report(outcome, found)
+
+    monkeypatch.setattr(transfer, "SearchProgress", Stopped)
+    with pytest.raises(KeyboardInterrupt):
+        experiment(tmp_path / "out", candidates=["power"]).run()
+    assert len(trainings(tmp_path)) >= 2 and not list(tmp_path.rglob("seed_*")) + list(
+        tmp_path.rglob("*.csv")
+    )
+
+
 def test_damaged_probabilities_count_as_not_there(result, folder, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(result.out, out)
