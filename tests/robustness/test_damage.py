@@ -3,6 +3,7 @@
 ``ATTACKS=20 python -m pytest tests/robustness`` resumes after every damage; the short version resumes after some.
 """
 
+import itertools
 import os
 import random
 import shutil
@@ -73,8 +74,7 @@ def find(out, kind):
     return out / kind.replace("FOLD", fold).replace("SEARCH", search)
 
 
-def spoil(out, kind, damage):
-    path = find(out, kind)
+def spoil(path, damage):
     content = path.read_bytes()
     if damage == "gone":
         path.unlink()
@@ -110,24 +110,39 @@ def test_there_is_no_other_kind_of_file(reference):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_folder_is_reported_as_it_was_or_refused(kind, reference, tmp_path):
+DECIDING = ("experiment.json", "scores.csv", "SHA256SUMS")
+OTHERS = [kind for kind in KINDS if kind not in DECIDING]
+
+
+def report_on(reference, path, kinds, damage):
+    """Return the outcome of a report on a copy in which files of these kinds are damaged."""
+    out = copy_of(reference.out, path)
+    for file in [find(out, kind) for kind in kinds]:  # all are found before the first one is damaged
+        spoil(file, damage)
+    found = outcome(lambda: read_result(out, report=False), reference)
+    shutil.rmtree(out)
+    return found
+
+
+@pytest.mark.parametrize("kind", DECIDING)
+def test_a_report_on_a_damaged_folder_is_what_it_was_or_refused(kind, reference, tmp_path):
     for damage in DAMAGES:
-        out = copy_of(reference.out, tmp_path / damage)
-        spoil(out, kind, damage)
-        found = outcome(lambda out=out: read_result(out, report=False), reference)
-        decides = kind in ("experiment.json", "scores.csv", "SHA256SUMS")
-        if decides:
-            assert found != "same" or kind == "SHA256SUMS", (kind, damage)
-        else:
-            assert found == "same", (kind, damage, found)
-        shutil.rmtree(out)
+        found = report_on(reference, tmp_path / damage, [kind], damage)
+        assert found != "same" or kind == "SHA256SUMS", damage
+
+
+def test_a_report_needs_nothing_else(reference, tmp_path):
+    """Each kind of file is damaged in one way by itself, and all together in every way."""
+    for damage in DAMAGES:
+        assert report_on(reference, tmp_path / damage, OTHERS, damage) == "same", damage
+    for kind, damage in zip(OTHERS, itertools.cycle(DAMAGES)):
+        assert report_on(reference, tmp_path / damage, [kind], damage) == "same", (kind, damage)
 
 
 @pytest.mark.parametrize(("kind", "damage"), RESUMED)
 def test_a_damaged_folder_is_healed_or_refused(kind, damage, folder, reference):
     before = finished(folder)
-    spoil(folder, kind, damage)
+    spoil(find(folder, kind), damage)
     found = outcome(lambda: run(folder), reference)
     if kind == "experiment.json":
         assert found != "same"
