@@ -10,6 +10,7 @@ import pytest
 from braindecode_censor import AutoTransfer
 from braindecode_censor.autotransfer import transfer
 from braindecode_censor.autotransfer.cli import main
+from braindecode_censor.datasets import SimulatedSubjects
 from braindecode_censor.figures import plot_transfer
 from braindecode_censor.search.candidates import get_preset
 from braindecode_censor.search.heldout_file import read_heldout
@@ -230,6 +231,15 @@ def test_own_estimators_and_grids(tmp_path):
 def test_another_list_of_candidates_needs_another_folder(result):
     with pytest.raises(ValueError, match="holds another experiment, which differs in candidates"):
         experiment(result.out, candidates=["power"]).run()
+
+
+def test_a_dataset_object_is_resumed_in_python(tmp_path, capsys):
+    data = SimulatedSubjects(**{**DATA, "n_subjects": 4})
+    out, options = tmp_path / "out", {"preset": "transfer", "candidates": ["power"]}
+    first = AutoTransfer(data, out, **options).run(report=False)
+    assert main(["resume", "--out", str(out)]) == 1
+    assert "made with a dataset object: resume it in Python" in capsys.readouterr().err
+    pd.testing.assert_frame_equal(AutoTransfer(data, out, **options).run(report=False).scores, first.scores)
 
 
 def test_the_shell(tmp_path, capsys):
