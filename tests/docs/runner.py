@@ -11,11 +11,11 @@ import socket
 import sys
 import tempfile
 import time
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-PRELOAD = ["matplotlib.pyplot", "braindecode_censor.autotransfer.experiment"]
+from processes import fork_server
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -28,11 +28,9 @@ class Run(NamedTuple):
     figures: int
 
 
-def run_script(path, folder, timeout=300):
+def run_script(path, folder, timeout=300, arguments=()):
     """Run a Python file in `folder`, with temporary files, caches and settings in there, and without network."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    process = context.Process(target=_work, args=(str(path), str(folder)))
+    process = fork_server().Process(target=_work, args=(str(path), str(folder), [*map(str, arguments)]))
     process.start()
     process.join(timeout)
     if process.is_alive():
@@ -48,7 +46,7 @@ def python_blocks(path):
     return "\n".join(re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL))
 
 
-def _work(path, folder):
+def _work(path, folder, arguments):
     import matplotlib.pyplot as plt
     import torch
 
@@ -58,7 +56,7 @@ def _work(path, folder):
     os.chdir(folder)
     os.environ.update(MNE_DATA=folder, _MNE_FAKE_HOME_DIR=folder, TMPDIR=folder)
     tempfile.tempdir = folder
-    sys.argv = [path]
+    sys.argv = [path, *arguments]
     plt.switch_backend("Agg")
     torch.set_num_threads(1)
     socket.socket.connect = _no_network

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 from docs.runner import ROOT
-from tiny import DATA, GRID, finished, run
+from tiny import DATA, GRID, finished, run_as_fleet
+
+from braindecode_censor.autotransfer.cli import main
 
 pytest.importorskip("dask.distributed")
 
@@ -22,7 +25,7 @@ def commands(title):
     return re.search(r"```sh\n(.*?)```", section, re.DOTALL)[1]
 
 
-def test_the_lines_of_several_gpus(tmp_path):
+def test_the_lines_of_several_gpus(tmp_path, monkeypatch):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -34,11 +37,12 @@ def test_the_lines_of_several_gpus(tmp_path):
     lines = lines.replace("--dataset errp --seeds 5", f"--dataset simulated {data} --preset {grid} --top 1")
     lines = lines.replace("--device cuda", "--no-report --quiet").replace("results/errp", "out")
     assert "--engine fleet --backend dask" in lines and "CUDA_VISIBLE_DEVICES=$gpu" in lines
+    *cluster, last = lines.strip().splitlines()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     options = {"DASK_DISTRIBUTED__DASHBOARD__LINK": "", "OMP_NUM_THREADS": "1"}
     with open(tmp_path / "log", "w") as log:
         shell = subprocess.Popen(
-            ["bash", "-ec", lines],
+            ["bash", "-ec", "\n".join([*cluster, "wait"])],
             cwd=tmp_path,
             env={**os.environ, **options, "PATH": path},
             stdout=log,
@@ -46,9 +50,12 @@ def test_the_lines_of_several_gpus(tmp_path):
             start_new_session=True,
         )
         try:
-            assert shell.wait(timeout=150) == 0, (tmp_path / "log").read_text()[-3000:]
+            monkeypatch.chdir(tmp_path)
+            command, *arguments = shlex.split(last)  # that a shell finds it: tests/autotransfer/test_cli.py
+            assert command == "autotransfer" and main(arguments) == 0, (tmp_path / "log").read_text()[-3000:]
         finally:
             os.killpg(shell.pid, signal.SIGKILL)  # scheduler and workers stay, as they should
-    alone = run(tmp_path / "alone", engine="fleet")
-    assert sorted(finished(tmp_path / "out")) == sorted(finished(tmp_path / "alone"))
-    assert (tmp_path / "out" / "chosen.json").read_bytes() == (alone.out / "chosen.json").read_bytes()
+            shell.wait(timeout=10)
+    alone = run_as_fleet()
+    assert sorted(finished(tmp_path / "out")) == sorted(finished(alone))
+    assert (tmp_path / "out" / "chosen.json").read_bytes() == (alone / "chosen.json").read_bytes()
