@@ -2,13 +2,16 @@
 
 import shutil
 import warnings
+from contextlib import contextmanager
 from functools import cache
 
 import moabb
 import pandas as pd
+import pytest
 from shared import once
 from tiny import FULL_GRID, experiment
 
+from braindecode_censor.report import page
 from braindecode_censor.storage.experiment import _write, read_experiment
 from braindecode_censor.storage.tables import write_table
 
@@ -35,6 +38,14 @@ def spoilt(path, change=None):
     if change is not None:
         write_table(path, "scores.csv", change(pd.read_csv(path / "scores.csv")))
     return path
+
+
+@contextmanager
+def few_figures(*names):
+    """Let reports draw these figures alone: all of them take most of a report's time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "PLOTS", [plot for plot in page.PLOTS if plot.name in names])
+        yield
 
 
 def claim(path, **changes):

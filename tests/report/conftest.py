@@ -1,6 +1,7 @@
 import pytest
 from browser import browser, opened  # noqa: F401
-from figures.finished import claim, finished, spoilt
+from figures.finished import claim, few_figures, finished, spoilt
+from shared import once
 
 from braindecode_censor.autotransfer.result import read_result
 from braindecode_censor.storage.tables import INDEX, read_table, write_table
@@ -15,14 +16,18 @@ def folder():
 
 
 @pytest.fixture(scope="session")
-def evil(tmp_path_factory):
+def evil():
     """The same with a dataset and a subject that are called like a script."""
-    path = spoilt(tmp_path_factory.mktemp("evil") / "out", _rename)
+    return once("evil", _make_evil)
+
+
+def _make_evil(path):
+    spoilt(path, _rename)
     for name in ("probes/gains.csv", "probes/leakage.csv", "probes/codes.csv", "probes/cells.csv", INDEX):
         write_table(path, name, _rename(read_table(path, name)))
     claim(path, dataset_code=EVIL, classes=[EVIL, "plain"])
-    read_result(path)
-    return path
+    with few_figures("results", "codes"):
+        read_result(path)
 
 
 def _rename(frame):
