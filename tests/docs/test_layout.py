@@ -1,7 +1,10 @@
 """Do the pages look right in a browser: wide and on a telephone, by day and by night?"""
 
+import re
+
 import pytest
 from browser import CLIPPED, FITS
+from docs.runner import ROOT
 
 WIDTHS = (1280, 390)
 #: Code that has to be scrolled.
@@ -62,3 +65,23 @@ def test_four_doors(html):
     text = (html / "index.html").read_text()
     for door in ("new_person", "quickstart", "moabb", "reproduce"):
         assert f'href="{door}.html"' in text
+
+
+def test_pages_that_say_how_hold_no_tables_of_results():
+    index = (ROOT / "docs" / "index.md").read_text()
+    pages = re.search(r":caption: Using it\n:hidden:\n\n(.*?)```", index, re.DOTALL)[1].split()
+    assert {"new_person", "quickstart", "moabb", "front", "autotransfer"} <= set(pages)
+    for page in pages:
+        text = "" if page == "gallery/index" else (ROOT / "docs" / f"{page}.md").read_text()
+        assert re.findall(r"^\|.*\b0\.\d{3}\b.*$", text, re.MULTILINE) == [], page
+        assert "{include} results/" not in text, page
+
+
+def test_installing_needs_no_word_that_only_we_know():
+    """What stands there can be typed as it stands: no name of a repository to be filled in, targets that exist."""
+    text = (ROOT / "docs" / "quickstart.md").read_text()
+    first = re.search(r"```sh\n(.*?)```", text, re.DOTALL)[1]
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"^make (\w+)", first, re.MULTILINE)
+    assert targets == ["setup", "demo"] and all(f"\n{target}:" in makefile for target in targets)
+    assert "pip install --constraint constraints.txt ." in text and (ROOT / "constraints.txt").is_file()
