@@ -3,13 +3,12 @@
 import io
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from docs.runner import run_script
 from figures.finished import claim, finished, spoilt
 from tiny import DATA
 
@@ -22,6 +21,7 @@ from braindecode_censor.storage.tables import read_index
 from braindecode_censor.storage.trainings import TrainingCache
 
 ROOT = Path(__file__).parents[2]
+PLOT_ALL = ROOT / "paper_figures" / "plot_all.py"
 ENDINGS = {
     **{plot.name: {"pdf", "png", "csv"} for plot in PLOTS},
     **{table.name: {"csv", "tex"} for table in TABLES},
@@ -47,23 +47,12 @@ def everything(folder):
 
 def test_the_command_makes_everything_and_always_the_same(tmp_path):
     """As `make figures` calls it."""
-    first, again = tmp_path / "first", tmp_path / "again"
-    command = [
-        sys.executable,
-        ROOT / "paper_figures" / "plot_all.py",
-        "--results",
-        finished(),
-        "--out",
-        first,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
-    assert made(first) == ENDINGS
-    assert "not drawn" not in done.stdout and "note" not in done.stdout
-    # another process, the same bytes
-    written, _ = product.make((PLOTS[0], PLOTS[3], *TABLES), read_results(finished()), again)
-    assert len(written) == 14
-    for path in written:
-        assert path.read_bytes() == (first / path.name).read_bytes(), path.name
+    done = run_script(PLOT_ALL, tmp_path, 100, ["--results", finished(), "--out", tmp_path / "figures"])
+    assert done.code == 0 and made(tmp_path / "figures") == ENDINGS, done.output
+    assert "not drawn" not in done.output and "note" not in done.output
+    # the report's were drawn by another process, and are the same bytes
+    for path in (tmp_path / "figures").iterdir():
+        assert path.read_bytes() == (finished() / "figures" / path.name).read_bytes(), path.name
 
 
 def test_there_is_one_script_per_figure():
@@ -222,8 +211,5 @@ def test_changed_tables_are_not_drawn(tmp_path):
     path.write_text(path.read_text().replace("0.", "0.9", 1))
     with pytest.raises(Missing, match=r"scores.csv is not what was written.*autotransfer resume"):
         read_results(folder)
-    command = [sys.executable, ROOT / "paper_figures" / "plot_all.py", "--results", folder]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    assert (
-        done.returncode == 1 and "is not what was written" in done.stderr and "Traceback" not in done.stderr
-    )
+    done = run_script(PLOT_ALL, tmp_path, 100, ["--results", folder])
+    assert done.code == 1 and "is not what was written" in done.output and "Traceback" not in done.output
