@@ -30,10 +30,11 @@ import pandas as pd
 import torch
 
 from braindecode_censor.datasets import EpochsFolder, default_paradigm
+from braindecode_censor.report.tiers import as_markdown, tiers_table
 from braindecode_censor.search.family import find_candidates
 from braindecode_censor.search.recording import sampling_rate
 from braindecode_censor.search.tiers import TIERS
-from braindecode_censor.search.transfer_scores import as_markdown, score_people, summarise
+from braindecode_censor.search.transfer_scores import score_seeds
 from braindecode_censor.search.transfer_study import CANDIDATES, TransferStudy
 from braindecode_censor.storage.files import clean, locked, write_atomically
 
@@ -82,7 +83,7 @@ def run_recording(name, args):
     Returns
     -------
     scores : DataFrame
-        As from :func:`~braindecode_censor.search.transfer_scores.score_people`, with recording and seed.
+        As from :func:`~braindecode_censor.search.transfer_scores.score_seeds`, with the recording.
     """
     read = partial(read_recording, args.data / name, *RECORDINGS.get(name, ({}, {})))
     candidates, _ = find_candidates(args.candidates)
@@ -92,8 +93,7 @@ def run_recording(name, args):
     with locked(study.folder):
         clean(study.folder)
         found = study.run(list(range(args.seeds)))
-    frames = [score_people(*said).assign(seed=seed) for seed, said in found.items()]
-    return pd.concat(frames, ignore_index=True).assign(recording=name)
+    return score_seeds(found).assign(recording=name)
 
 
 def main(argv=None):
@@ -121,7 +121,7 @@ def main(argv=None):
     names = args.recording or list(RECORDINGS)
     scores = pd.concat([run_recording(name, args) for name in names], ignore_index=True)
     write_atomically(args.out / "scores.csv", scores.to_csv(index=False).encode())
-    table = as_markdown(summarise(scores))
+    table = as_markdown(tiers_table(scores))
     write_atomically(args.out / "table.md", table.encode())
     print(f"\n{table}")
 

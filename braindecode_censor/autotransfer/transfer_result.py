@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from braindecode_censor.report.tiers import tiers_table
+from braindecode_censor.report.tiers import as_markdown, tiers_table
 from braindecode_censor.report.transfer_folder import draw_folder, read_folder
 from braindecode_censor.report.transfer_page import write_transfer_page
 from braindecode_censor.report.transfer_wording import describe_transfer
-from braindecode_censor.search.transfer_scores import as_markdown, score_people, summarise
+from braindecode_censor.search.transfer_scores import score_seeds
 from braindecode_censor.storage.experiment import read_experiment
 from braindecode_censor.storage.files import locked
 from braindecode_censor.storage.tables import read_table, write_sealed, write_table
@@ -89,10 +89,9 @@ def finish_transfer(out, found, report=True):
         The table, the scores and the report.
     """
     code = read_experiment(out)["identity"]["dataset_code"]
-    frames = [score_people(*said).assign(seed=seed) for seed, said in found.items()]
-    scores = pd.concat(frames, ignore_index=True).assign(recording=code)
+    scores = score_seeds(found).assign(recording=code)
     write_table(out, "scores.csv", scores)
-    write_sealed(out, "table.md", as_markdown(summarise(scores)).encode())
+    write_sealed(out, "table.md", as_markdown(tiers_table(scores)).encode())
     return _finish(out, scores, report)
 
 

@@ -4,6 +4,7 @@ import pandas as pd
 
 from braindecode_censor.search.expectation import paired_interval
 from braindecode_censor.search.family import BASELINE
+from braindecode_censor.search.transfer_scores import RULES, TOGETHER
 
 __all__ = ["TIERS", "as_markdown", "tiers_table"]
 
@@ -15,7 +16,6 @@ TIERS = {
     "unlabeled": "all unlabelled",
     "labeled-5": "5 labelled a class",
 }
-_FAMILY, _BEST_ONE = "family, averaged", "best one"
 
 
 def tiers_table(scores, cost=None):
@@ -35,7 +35,8 @@ def tiers_table(scores, cost=None):
         ``worst`` over people, averaged over seeds. Means of what it is compared with: ``paper``, the paper's protocol,
         which knows nothing of the person in any tier; ``classical``, the classical candidate with the best mean over
         the people tested in this tier, which flatters it, and its name; ``best_one``, the candidate picked for each
-        person as the family's weights are. ``gainers`` are the people whom the family decodes better than the paper's
+        person as the family's weights are; ``together``, the family with the partners and models of all seeds for every
+        person. ``gainers`` are the people whom the family decodes better than the paper's
         protocol. Gains over the first two, paired over people, with 95 % intervals:
         ``gain``, ``gain_low``, ``gain_high``, ``over_classical``, ``over_classical_low`` and ``over_classical_high``.
         ``trainings`` and ``minutes`` are those of all tiers of the recording together.
@@ -46,13 +47,14 @@ def tiers_table(scores, cost=None):
     for recording in dict.fromkeys(scores["recording"]):
         plain = by_person.get((recording, "none", BASELINE))
         for tier in TIERS:
-            mine = by_person.get((recording, tier, _FAMILY))
+            mine = by_person.get((recording, tier, RULES["greedy"]))
             if mine is None:
                 continue
             row = {"recording": recording, "tier": tier, "people": len(mine), "mean": mine.mean()}
             row |= {"lower_quartile": mine.quantile(0.25), "worst": mine.min()}
-            picked = by_person.get((recording, tier, _BEST_ONE))
-            row |= {} if picked is None else {"best_one": picked.mean()}
+            for name, decoder in {"best_one": RULES["pick"], "together": TOGETHER}.items():
+                other = by_person.get((recording, tier, decoder))
+                row |= {} if other is None else {name: other.mean()}
             if plain is not None:
                 row |= {"paper": plain.mean(), "gainers": int((mine > plain.reindex(mine.index)).sum())}
                 row |= _gain("gain", mine, plain)
@@ -92,7 +94,7 @@ def as_markdown(table):
     """
     header = ("recording", "known of the person", "paper's protocol", "best classical", "best one")
     header += ("family, averaged", "lower quartile", "gain over the protocol", "people who gain")
-    header += ("gain over the classical one",)
+    header += ("gain over the classical one", "all seeds together")
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     for row in table.to_dict("records"):
         means = [_number(row, name) for name in ("paper", "classical", "best_one", "mean", "lower_quartile")]
@@ -100,7 +102,7 @@ def as_markdown(table):
             means[1] += f" {row['classical_name']}"
         told = [row["recording"], TIERS[row["tier"]], *means]
         gainers = "" if pd.isna(row.get("gainers")) else f"{row['gainers']:.0f} of {row['people']}"
-        told += [_interval(row, "gain"), gainers, _interval(row, "over_classical")]
+        told += [_interval(row, "gain"), gainers, _interval(row, "over_classical"), _number(row, "together")]
         lines.append(f"| {' | '.join(told)} |")
     if "trainings" in table:
         spent = table.groupby("recording", sort=False)[["trainings", "minutes"]].first()

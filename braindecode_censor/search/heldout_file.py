@@ -8,7 +8,7 @@ import numpy as np
 from braindecode_censor.search.heldout import HeldOut
 from braindecode_censor.storage.files import write_atomically
 
-__all__ = ["cut_heldout", "read_heldout", "write_heldout"]
+__all__ = ["cut_heldout", "join_heldout", "read_heldout", "write_heldout"]
 
 
 def write_heldout(path, heldout, kinds):
@@ -86,3 +86,25 @@ def cut_heldout(heldout, first, pairs):
         for position in range(len(pairs)):
             part.add(name, position, *found[first + position].values())
     return part
+
+
+def join_heldout(parts):
+    """Put the held-out probabilities of several seeds together, so that every person has the partners of all of them.
+
+    Parameters
+    ----------
+    parts : list of HeldOut
+        Of the same people; candidates that some of them lack are left out.
+
+    Returns
+    -------
+    whole : HeldOut
+        Of the pairs of all parts.
+    """
+    whole = HeldOut(parts[0].labels, [pair for part in parts for pair in part.pairs])
+    for name in parts[0].found:
+        if all(name in part.found for part in parts):
+            said = (part.found[name][k] for part in parts for k in range(len(part.pairs)))
+            for position, both in enumerate(said):
+                whole.add(name, position, *both.values())
+    return whole

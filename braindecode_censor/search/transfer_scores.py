@@ -1,16 +1,16 @@
-"""Scores of the family on people held out: person by person, combined, and side by side in a table."""
+"""Scores of the family on people held out: person by person, seed by seed, and combined."""
 
-import numpy as np
 import pandas as pd
 
 from braindecode_censor.search.ensemble import choose_weights
-from braindecode_censor.search.expectation import paired_interval
-from braindecode_censor.search.family import BASELINE
+from braindecode_censor.search.heldout_file import join_heldout
 
-__all__ = ["RULES", "as_markdown", "score_people", "summarise", "weigh"]
+__all__ = ["RULES", "TOGETHER", "score_people", "score_seeds", "weigh"]
 
 #: Rule of combination -> its name in tables.
 RULES = {"greedy": "family, averaged", "top": "best 3, averaged", "pick": "best one"}
+#: The family again, but with the partners of all seeds for every person.
+TOGETHER = "family, all seeds"
 
 
 def score_people(heldout, kinds):
@@ -41,6 +41,30 @@ def score_people(heldout, kinds):
     return pd.DataFrame(rows, columns=["target", "person", "decoder", "kind", "score"])
 
 
+def score_seeds(found):
+    """Score every seed, and all of them together.
+
+    Parameters
+    ----------
+    found : dict of int to (dict of str to HeldOut, dict of str to str)
+        Seed -> tier -> what every candidate says, and the kind of every candidate.
+
+    Returns
+    -------
+    scores : DataFrame
+        As from :func:`score_people`, with a column seed. The decoder ``TOGETHER`` weighs candidates on the partners of
+        all seeds and averages the models of all seeds, as one search with more partners does; its seed is -1.
+    """
+    frames = [score_people(*said).assign(seed=seed) for seed, said in found.items()]
+    if len(found) > 1:
+        names = [name for name in next(iter(found.values()))[1] if all(name in k for _, k in found.values())]
+        for target in next(iter(found.values()))[0]:
+            scores = join_heldout([heldout[target] for heldout, _ in found.values()]).nested_scores(names)
+            rows = {"target": target, "person": range(len(scores)), "decoder": TOGETHER}
+            frames.append(pd.DataFrame(rows | {"kind": "combination", "score": scores, "seed": -1}))
+    return pd.concat(frames, ignore_index=True)
+
+
 def weigh(heldout, kinds):
     """Return how much every candidate counts in the average for tomorrow's person.
 
@@ -61,71 +85,3 @@ def weigh(heldout, kinds):
         weights = choose_weights(*found.of_population(list(kinds)))
         rows += [(target, *item, weight) for item, weight in zip(kinds.items(), weights)]
     return pd.DataFrame(rows, columns=["target", "decoder", "kind", "weight"])
-
-
-def summarise(scores):
-    """Compare the family with the paper's protocol and with the best classical decoder, tier by tier.
-
-    Parameters
-    ----------
-    scores : DataFrame
-        Of all recordings, tiers and seeds.
-
-    Returns
-    -------
-    table : DataFrame
-        One row per recording, tier and decoder: mean and lower quartile over people, averaged over seeds, and the gain
-        over the paper's protocol, which knows nothing of the person in any tier, with its 95 % interval over people.
-    """
-    rows = []
-    by_person = scores.groupby(["recording", "target", "decoder", "kind", "person"])["score"].mean()
-    for (recording, target), part in by_person.groupby(level=["recording", "target"]):
-        means = part.groupby(level=["decoder", "kind"]).mean()
-        classical = means[means.index.get_level_values("kind") == "classical"]
-        shown = {} if classical.empty else {"best classical": classical.idxmax()[0]}
-        shown |= {name: name for name in RULES.values()}
-        plain = _people(by_person, recording, "none", BASELINE)
-        if plain is not None:
-            shown = {"paper protocol": None, **shown}
-        for label, decoder in shown.items():
-            mine = plain if decoder is None else _people(by_person, recording, target, decoder)
-            row = {"recording": recording, "target": target, "decoder": label, "people": len(mine)}
-            row |= {"mean": mine.mean(), "lower_quartile": mine.quantile(0.25), "worst": mine.min()}
-            if plain is not None and decoder is not None:
-                gain = paired_interval(mine, plain, 0.95)
-                row |= {"gain": gain["mean"], "low": gain["low"], "high": gain["high"]}
-            rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def _people(by_person, recording, target, decoder):
-    try:
-        return by_person.loc[recording, target, decoder].droplevel("kind").sort_index().dropna()
-    except KeyError:
-        return None
-
-
-def as_markdown(table):
-    """Return the table as Markdown.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From :func:`summarise`.
-
-    Returns
-    -------
-    text : str
-        With a header.
-    """
-    lines = [
-        "| recording | known of the person | decoder | mean | lower quartile | gain over the paper's protocol |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in table.itertuples():
-        gain = getattr(row, "gain", np.nan)
-        told = "" if np.isnan(gain) else f"{gain:+.3f} ({row.low:+.3f} to {row.high:+.3f})"
-        lines.append(
-            f"| {row.recording} | {row.target} | {row.decoder} | {row.mean:.3f} | {row.lower_quartile:.3f} | {told} |"
-        )
-    return "\n".join(lines)

@@ -259,7 +259,7 @@ def test_the_shell(tmp_path, capsys):
     assert "--nested adds to a grid of settings" in capsys.readouterr().err
     assert main(["resume", "--out", out, "--seeds", "2", "--no-report", "--json"]) == 0
     more = json.loads(capsys.readouterr().out)
-    assert {row["seed"] for row in more["scores"]} == {0, 1}
+    assert {row["seed"] for row in more["scores"]} == {-1, 0, 1}
     assert [row for row in more["scores"] if row["seed"] == 0] == first["scores"]
     assert main(["report", "--out", out]) == 0
     assert "known of the person" in capsys.readouterr().out and (tmp_path / "out" / "report.html").is_file()

@@ -10,8 +10,9 @@ from people import mixed_people
 
 from braindecode_censor.datasets.interchange import save_subject
 from braindecode_censor.figures import plot_transfer
+from braindecode_censor.search.heldout import HeldOut
 from braindecode_censor.search.tiers import TIERS, decode
-from braindecode_censor.search.transfer_scores import RULES, as_markdown, summarise
+from braindecode_censor.search.transfer_scores import RULES, TOGETHER, score_seeds
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +53,7 @@ def results(script, tmp_path_factory):
 
 def test_every_person_is_scored_in_every_tier_by_every_decoder(results):
     scores = pd.read_csv(results[0] / "scores.csv")
-    assert len(scores) == 2 * len(TIERS) * 4 * (3 + len(RULES))
+    assert len(scores) == len(TIERS) * 4 * (2 * (3 + len(RULES)) + 1)
     assert scores["score"].between(0, 1).all()
     tiers = scores[scores["decoder"] == "riemann"].groupby("target")["score"].mean()
     assert tiers["unlabeled"] > tiers["none"]
@@ -91,25 +92,24 @@ def test_started_again_it_trains_nothing(script, results):
     assert len(files) == 2 * 3 * 6 and (out / "table.md").read_text() == before
 
 
-def test_the_table_by_hand():
+def test_all_seeds_together_are_one_search_with_all_partners():
     rng = np.random.default_rng(0)
-    rows = []
-    for seed in range(2):
-        for person in range(6):
-            base = rng.uniform(0.4, 0.6)
-            for decoder, kind, gain in (("paper", "network", 0.0), ("riemann", "classical", 0.05)):
-                rows.append(("none", person, decoder, kind, base + gain, "r", seed))
-            rows += [("none", person, name, "combination", base + 0.1, "r", seed) for name in RULES.values()]
-    names = ["target", "person", "decoder", "kind", "score", "recording", "seed"]
-    scores = pd.DataFrame(rows, columns=names)
-    table = summarise(scores).set_index("decoder")
-    assert table.loc["family, averaged", "gain"] == pytest.approx(0.1)
-    assert table.loc["best classical", "gain"] == pytest.approx(0.05)
-    plain = scores[scores["decoder"] == "paper"].groupby("person")["score"].mean()
-    assert table.loc["paper protocol", "mean"] == pytest.approx(plain.mean())
-    assert table.loc["paper protocol", "lower_quartile"] == pytest.approx(plain.quantile(0.25))
-    assert "| r | none | family, averaged |" in as_markdown(summarise(scores))
-    assert "+0.100" in as_markdown(summarise(scores))
+    labels, seeds = [rng.integers(0, 2, 30) for _ in range(4)], [[(0, 1), (2, 3)], [(1, 2), (0, 3)]]
+    whole, found = HeldOut(labels, seeds[0] + seeds[1]), {}
+    for seed, pairs in enumerate(seeds):
+        part = HeldOut(labels, pairs)
+        for name, skill in (("good", 0.4), ("bad", 0.1)):
+            for position, pair in enumerate(pairs):
+                sure = [0.5 + skill * (2 * labels[p] - 1) + rng.normal(0, 0.2, 30) for p in pair]
+                said = [np.stack([1 - p.clip(0, 1), p.clip(0, 1)], 1) for p in sure]
+                part.add(name, position, *said)
+                whole.add(name, 2 * seed + position, *said)
+        found[seed] = {"none": part}, {"good": "network", "bad": "classical"}
+    scores = score_seeds(found)
+    together = scores[scores["decoder"] == TOGETHER].set_index("person")["score"]
+    np.testing.assert_array_equal(together, whole.nested_scores(["good", "bad"]))
+    each = scores[scores["decoder"] == RULES["greedy"]].groupby("seed")["score"].mean()
+    assert set(each.index) == {0, 1} and together.mean() > each.mean()
 
 
 def test_figures(results):

@@ -10,7 +10,7 @@ DECODERS = [("none", "paper", "network", 0.0), ("unlabeled", "paper", "network",
 DECODERS += [("unlabeled", "riemann", "classical", 0.05), ("unlabeled", "power", "classical", 0.01)]
 DECODERS += [("none", "riemann", "classical", 0.02), ("none", "power", "classical", 0.03)]
 DECODERS += [(tier, "family, averaged", "combination", 0.1 * k) for k, tier in enumerate(TIERS, 1)]
-DECODERS += [("stream", "best one", "combination", 0.25)]
+DECODERS += [("stream", "best one", "combination", 0.25), ("none", "family, all seeds", "combination", 0.12)]
 
 
 @pytest.fixture
@@ -43,6 +43,7 @@ def test_every_tier_is_compared_with_its_own_best_classical_decoder(scores):
     assert table["classical_name"].dropna().to_dict() == {"none": "power", "unlabeled": "riemann"}
     assert table.loc["none", "over_classical"] == pytest.approx(0.1 - 0.03)
     assert table.loc["unlabeled", "over_classical"] == pytest.approx(0.4 - 0.05)
+    assert table.loc["none", "together"] - table.loc["none", "mean"] == pytest.approx(0.02)
     assert table["best_one"].notna().to_dict() == {tier: tier == "stream" for tier in TIERS}
 
 
