@@ -51,7 +51,7 @@ def main(argv=None):
 
 @contextmanager
 def hide_foreign_warnings():
-    """Show the warnings of this package and nobody else's: a user of the shell can do nothing about those."""
+    """Show this package's warnings, as sentences, and nobody else's: a user of the shell can do nothing about those."""
     # Worker processes start with these; MNE reads its own when it is imported.
     wanted = {"PYTHONWARNINGS": "ignore", "MNE_LOGGING_LEVEL": "ERROR"}
     added = {name: value for name, value in wanted.items() if name not in os.environ}
@@ -60,6 +60,7 @@ def hide_foreign_warnings():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.filterwarnings("default", module="braindecode_censor")
+            warnings.showwarning = lambda message, *_: print(f"autotransfer: {message}", file=sys.stderr)
             yield
     finally:
         for name in added:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from tiny import DATA, GRID, TRAINING, copy_of, finished
 
-from braindecode_censor.autotransfer.cli import main
+from braindecode_censor.autotransfer.cli import hide_foreign_warnings, main
 from braindecode_censor.autotransfer.progress import best_so_far
 
 
@@ -68,6 +68,15 @@ def test_resume_says_that_nothing_is_left_and_report_says_the_same(made, capsys)
     assert lines[0] == f"Selected: {result['selected']}." and max(map(len, lines)) <= 100
     assert "chance is 0.500" in text and "before censoring" in text and "Report: " in text
     assert "nan" not in text.lower() and "None" not in text and "-0.000" not in text
+
+
+def test_our_warnings_are_sentences_and_nobody_elses_are_shown(capsys):
+    shown = warnings.showwarning
+    with hide_foreign_warnings():
+        for name, text in (("mne.channels", "Montage name"), ("braindecode_censor.search", "few people")):
+            warnings.warn_explicit(text, UserWarning, "file.py", 1, module=name)
+    assert capsys.readouterr().err == "autotransfer: few people\n"
+    assert warnings.showwarning is shown
 
 
 def test_resume_adds_seeds_and_settings(reference, tmp_path, capsys):
