@@ -1,3 +1,4 @@
+import gc
 import warnings
 
 import pytest
@@ -7,6 +8,12 @@ from rhythms import simulate
 
 # Two pytest workers with many threads each fight over two cores.
 torch.set_num_threads(1)
+
+
+def pytest_collection_finish():
+    """Keep what was imported out of every later search for garbage, of which libraries ask for some."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
