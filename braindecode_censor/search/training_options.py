@@ -15,12 +15,15 @@ __all__ = ["check_training"]
 
 # Argument -> who decides about it in an experiment.
 _DECIDED = {
-    "random_state": "seed",
-    "valid_subject": "the folds",
-    "roster": "the dataset",
-    "penalty": "preset",
-    "censoring": "preset",
-    "weight": "preset",
+    "random_state": "seed decides",
+    "valid_subject": "the folds decide",
+    "roster": "the dataset decides",
+    "penalty": "preset decides",
+    "censoring": "preset decides",
+    "weight": "preset decides",
+    "module__n_chans": "the trials decide",
+    "module__n_times": "the trials decide",
+    "module__n_outputs": "the trials decide",
 }
 # skorch takes objects for these, which no file of settings can hold.
 _OBJECTS = ("callbacks", "criterion", "iterator_train", "iterator_valid", "train_split", "dataset")
@@ -44,7 +47,7 @@ def check_training(training, backend="local"):
     if not isinstance(training, dict) or not all(isinstance(name, str) for name in training):
         raise ValueError(f"training={training!r} must be a mapping, such as {{'max_epochs': 50}}.")
     for name in _DECIDED.keys() & training.keys():
-        raise ValueError(f"training has {name!r}, which {_DECIDED[name]} decides: leave it out.")
+        raise ValueError(f"training has {name!r}, which {_DECIDED[name]}: leave it out.")
     for name in _OBJECTS:
         if isinstance(training.get(name), (str, int, float)):
             raise ValueError(f"training has {name}={training[name]!r}, which cannot be a word: leave it out.")

@@ -113,7 +113,7 @@ def check_arguments(clf):
     check_choice("schedule", clf.schedule, SCHEDULES)
     check_choice("keep", clf.keep, KEEP)
     check_positive("prior", clf.prior, or_zero=True)
-    if isinstance(clf.lr, bool) or not isinstance(clf.lr, Real) or not clf.lr >= 0:
+    if isinstance(clf.lr, bool) or not isinstance(clf.lr, Real) or not 0 <= clf.lr < float("inf"):
         raise ValueError(f"lr={clf.lr!r} must be a positive number.")
     if clf.max_epochs is None and clf.max_steps is None:
         raise ValueError(

@@ -43,9 +43,20 @@ PRESETS = {
     "a loss": ("training: {criterion: mse}", "cannot be a word"),
     "a loader": ("training: {iterator_train: fast}", "cannot be a word"),
     "an unknown optimiser": ("training: {optimizer: Adamm}", "Did you mean 'Adam'"),
+    "a number as an optimiser": ("training: {optimizer: 3}", "optimizer=3 cannot be made"),
+    "an unknown option of the optimiser": ("training: {optimizer__momentm: 3}", "cannot be made with"),
+    "a word for a number of the optimiser": ("training: {optimizer__weight_decay: x}", "cannot be made with"),
+    "an unknown option of the loss": (
+        "training: {criterion__smoothing: 3}",
+        "is no option of FoldCrossEntropy",
+    ),
+    "an unknown option of the loader": ("training: {iterator_train__foo: 3}", "is no option of TrialLoader"),
+    "what the trials decide": ("training: {module__n_chans: 3}", "which the trials decide"),
+    "an infinite rate": ("training: {lr: .inf}", "lr=inf must be"),
+    "the estimator's word in a grid": ("[{penalty: mmd}]", "the word is method='mmd'"),
     "an unknown argument": ("training: {epochs: 3}", "Did you mean max_epochs"),
     "numbers as names": ("training: {3: 4}", "must be a mapping"),
-    "what folds decide": ("training: {valid_subject: 3}", "which the folds decides"),
+    "what folds decide": ("training: {valid_subject: 3}", "which the folds decide"),
 }
 
 

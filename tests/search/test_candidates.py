@@ -171,7 +171,7 @@ def test_a_wrong_yaml_file_says_what_is_wrong(tmp_path, text, message):
         ({"normalize": "prson"}, r"normalize='prson' is unknown.*Did you mean 'person'"),
         ({"max_epoch": 5}, r"max_epoch=5. Did you mean max_epochs"),
         ({"random_state": 1}, r"training has 'random_state', which seed decides: leave it out"),
-        ({"valid_subject": 1}, r"'valid_subject', which the folds decides"),
+        ({"valid_subject": 1}, r"'valid_subject', which the folds decide"),
         ({"penalty": "mmd"}, r"'penalty', which preset decides"),
     ],
 )
