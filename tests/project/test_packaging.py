@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.version import Version
 from project.oldest_versions import constraints
 
@@ -79,8 +80,14 @@ def test_wheel_holds_the_same_files_as_the_editable_install(tmp_path):
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             (copy / name).write_bytes((ROOT / name).read_bytes())
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, copy]
-    built = subprocess.run(command, capture_output=True, text=True)
+    built = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert built.returncode == 0, built.stdout[-2000:] + built.stderr[-2000:]
+    said = [
+        line
+        for line in (built.stdout + built.stderr).splitlines()
+        if "Warning:" in line or "Deprecat" in line
+    ]
+    assert said == []  # such as setuptools', about data in folders that are no package
     (wheel,) = tmp_path.glob("*.whl")
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     expected = set()
@@ -113,6 +120,22 @@ def test_every_requirement_has_an_oldest_version_and_a_tested_one_above_it():
     for line in constraints():
         name, _, version = line.partition("==")
         assert Version(version) <= pinned[name.lower()], line
+    for text in PYPROJECT["project"]["dependencies"]:
+        requirement = Requirement(text)
+        assert pinned[requirement.name.lower()] in requirement.specifier, text
+
+
+def test_every_upper_bound_has_its_reason():
+    """Beside a bound from above stands the package's name in a comment that says why."""
+    text = (ROOT / "pyproject.toml").read_text()
+    comments = " ".join(re.findall(r"^# (.*)$", text, re.MULTILINE)).lower()
+    bounded = [
+        Requirement(text).name
+        for text in PYPROJECT["project"]["dependencies"]
+        if any(part.operator in ("<", "<=", "==", "~=") for part in Requirement(text).specifier)
+    ]
+    assert {"torch", "torchaudio", "mne"} <= set(bounded)
+    assert [name for name in bounded if name.lower() not in comments] == []
 
 
 def test_importing_the_pure_torch_part_is_light():
