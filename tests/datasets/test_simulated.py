@@ -40,12 +40,11 @@ def test_a_subject_does_not_depend_on_how_many_there_are():
 def test_moabb_sees_the_same_trials(kind):
     dataset = SimulatedSubjects(3, 20, kind=kind, n_sessions=2)
     X, y, subjects = dataset.arrays()
-    for paradigm in (default_paradigm(dataset),):
-        X2, labels, metadata = paradigm.get_data(dataset)
-        np.testing.assert_allclose(X2, X, atol=1e-4)
-        np.testing.assert_array_equal(labels, np.array(dataset.class_names)[y])
-        np.testing.assert_array_equal(metadata["subject"], subjects)
-        assert set(metadata["session"]) == {"0", "1"}
+    X2, labels, metadata = default_paradigm(dataset).get_data(dataset)
+    np.testing.assert_allclose(X2, X, atol=1e-4)
+    np.testing.assert_array_equal(labels, np.array(dataset.class_names)[y])
+    np.testing.assert_array_equal(metadata["subject"], subjects)
+    assert set(metadata["session"]) == {"0", "1"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -61,8 +60,7 @@ def test_the_code_tells_simulations_apart(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_shift_a_linear_model_transfers(kind):
     """Leave-one-subject-out equals within-subject accuracy, on as many training trials."""
-    dataset = SimulatedSubjects(kind=kind, shift=0.0, n_trials=120)
-    X, y, s = dataset.arrays()
+    X, y, s = SimulatedSubjects(kind=kind, shift=0.0, n_trials=120, n_channels=8).arrays()
     F = linear.features(X, kind)
     inside, outside = linear.within(F, y, s), linear.across(F, y, s, n_train=96, repeats=4)
     assert abs(inside - outside) < 0.03
@@ -74,16 +72,16 @@ def test_without_shift_a_linear_model_transfers(kind):
 def test_with_shift_it_suffers(kind, drop):
     scores = []
     for shift in (0.0, 0.5, 1.0):
-        X, y, s = SimulatedSubjects(kind=kind, shift=shift).arrays()
+        X, y, s = SimulatedSubjects(kind=kind, shift=shift, n_channels=8).arrays()
         F = linear.features(X, kind)
-        scores.append((linear.within(F, y, s), linear.across(F, y, s)))
-    (_, without), (_, half), (inside, full) = scores
+        scores.append(linear.across(F, y, s))
+    without, half, full = scores
     assert without > half > full and without - full > drop
-    assert inside - full > 0.1  # within the subjects the task is as solvable as before
+    assert linear.within(F, y, s) - full > 0.1  # within the subjects the task is as solvable as before
 
 
 def test_shuffled_labels_are_at_chance():
-    X, y, s = SimulatedSubjects(shift=0.0).arrays()
+    X, y, s = SimulatedSubjects(shift=0.0, n_channels=8).arrays()
     y = np.random.default_rng(0).permutation(y)
     assert abs(linear.across(linear.features(X, "erp"), y, s) - 0.5) < 0.05
 
@@ -92,7 +90,7 @@ def test_subject_invariant_features_help_when_the_shift_is_strong():
     """Without the directions in which subjects disagree about the classes, a stranger is decoded better."""
     gain = []
     for seed in range(3):
-        X, y, s = SimulatedSubjects(seed=seed).arrays()
+        X, y, s = SimulatedSubjects(seed=seed, n_channels=8).arrays()
         F = linear.features(X, "erp")
         gain.append(linear.across_invariant(F, y, s) - linear.across(F, y, s))
     assert np.mean(gain) > 0.005
@@ -101,7 +99,7 @@ def test_subject_invariant_features_help_when_the_shift_is_strong():
 def test_erp_bayes_accuracy_is_that_of_the_likelihood():
     """The closed form against the decoder it describes, on fresh trials; and against a wrong subject's."""
     dataset = SimulatedSubjects(4, snr=0.5)
-    y = np.arange(4000) % 2
+    y = np.arange(2000) % 2
     for subject in (1, 2):
         model = dataset.model(subject)
         X = model.sample(y, np.random.default_rng(subject))
@@ -148,7 +146,7 @@ def test_no_decoder_beats_the_oracle_and_strangers_are_harder(kind):
     X, y, s = dataset.arrays()
     F = linear.features(X, kind)
     best = dataset.oracle_accuracy()
-    unknown = dataset.oracle_accuracy(calibrated=False, n_draws=40, n_strangers=60)
+    unknown = dataset.oracle_accuracy(calibrated=False, n_draws=20, n_strangers=30)
     assert linear.within(F, y, s) < best + 0.03
     assert linear.across(F, y, s) < best
     assert 1.3 / dataset.design.n_classes < unknown < best
@@ -280,9 +278,7 @@ def test_presets_go_from_easy_to_hard(kind):
     for preset in PRESETS[kind]:
         dataset = SimulatedSubjects(kind=kind, preset=preset)
         X, y, s = dataset.arrays()
-        scores.append(
-            (dataset.oracle_accuracy(subjects=[1, 2, 3]), linear.across(linear.features(X, kind), y, s))
-        )
+        scores.append((dataset.oracle_accuracy(subjects=[1]), linear.across(linear.features(X, kind), y, s)))
     assert scores == sorted(scores, key=lambda pair: -pair[1]) and min(scores)[0] > 0.9
 
 
