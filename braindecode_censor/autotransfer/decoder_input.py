@@ -6,7 +6,7 @@ import mne
 import numpy as np
 from braindecode.datasets import BaseConcatDataset
 
-from braindecode_censor.trials.dataset import check_labels, read_signals
+from braindecode_censor.trials.dataset import check_labels, check_sense, read_signals
 from braindecode_censor.trials.subject_labels import find_labels
 
 __all__ = ["InputFormat", "check_people", "describe_input", "read_input"]
@@ -141,6 +141,7 @@ def check_people(X, signals, targets, y, subjects):
     classes = np.unique(y)
     if len(classes) < 2:
         raise ValueError(f"y holds one class, {classes.tolist()}: a classifier needs at least two.")
+    check_sense(signals, classes)
     for person in np.unique(subjects):
         own = np.unique(y[subjects == person])
         if len(own) < 2:

@@ -25,7 +25,14 @@ from braindecode_censor.training.rules import DivergedError
 from braindecode_censor.training.schedule import count_epochs, count_steps, learning_rate
 from braindecode_censor.training.task_loss import FoldCrossEntropy, class_weight
 from braindecode_censor.trials.augment import make_transforms
-from braindecode_censor.trials.dataset import StoredTrials, Trials, check_labels, home, read_signals
+from braindecode_censor.trials.dataset import (
+    StoredTrials,
+    Trials,
+    check_labels,
+    check_sense,
+    home,
+    read_signals,
+)
 from braindecode_censor.trials.normalize import SubjectNormalizer
 from braindecode_censor.trials.sampler import SubjectBatches
 from braindecode_censor.trials.stored import BLOCK, StoredSignals, read_blocks
@@ -60,6 +67,7 @@ class _ProtocolClassifier(_PartsClassifier):
             codes = encode(y, self.classes_inferred_, remedy)
         else:
             self.classes_inferred_, codes = np.unique(y, return_inverse=True)
+            check_sense(signals, self.classes_inferred_)
         self._split(codes, subjects, continues)
         if not continues:
             sfreq = {"sfreq": X.info["sfreq"]} if isinstance(X, mne.BaseEpochs) else {}

@@ -1,5 +1,7 @@
 """Trials as a dataset that is indexed by whole batches, never collated one by one: in memory, or read from a file."""
 
+import warnings
+
 import mne
 import numpy as np
 import torch
@@ -7,9 +9,9 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, S
 
 from braindecode_censor._check import check_complete
 from braindecode_censor.trials.affine import CHUNK
-from braindecode_censor.trials.stored import StoredSignals, check_finite, is_stored, targets_of
+from braindecode_censor.trials.stored import StoredSignals, check_finite, is_stored, read_blocks, targets_of
 
-__all__ = ["StoredTrials", "TrialLoader", "Trials", "check_labels", "home", "read_signals"]
+__all__ = ["StoredTrials", "TrialLoader", "Trials", "check_labels", "check_sense", "home", "read_signals"]
 
 
 class Trials(Dataset):
@@ -254,3 +256,30 @@ def check_labels(name, labels, n_trials, remedy):
     if labels.shape != (n_trials,):
         raise ValueError(f"{name} has shape {labels.shape} and X has {n_trials} trials: pass one per trial.")
     return check_complete(name, labels)
+
+
+def check_sense(signals, classes):
+    """Refuse trials in which nothing varies, and warn of classes that are probably one.
+
+    Parameters
+    ----------
+    signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
+        Trials to learn from; those in a file are not looked at.
+    classes : ndarray of shape (n_classes,)
+        Their classes, each once.
+    """
+    in_memory = (
+        isinstance(signals, np.ndarray) and signals.shape[2] > 1
+    )  # a file is read once, for its statistics
+    if in_memory and not any(np.ptp(block, axis=-1).any() for block in read_blocks(signals)):
+        raise ValueError("X: all channels are constant in all trials, so there is nothing to learn from.")
+    alike = {}
+    for name in classes.tolist():
+        alike.setdefault(str(name).strip().casefold(), []).append(name)
+    for names in alike.values():
+        if len(names) > 1:
+            warnings.warn(
+                f"y: the classes {', '.join(map(repr, names))} differ in case or spaces only and are decoded as "
+                "different classes; if they are one, give them one name.",
+                stacklevel=4,
+            )

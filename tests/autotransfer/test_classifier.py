@@ -254,6 +254,7 @@ BAD_DATA = {
     "class of one person": (class_of_one_person(), "class up occurs in one person only, subject 3"),
     "one class": ({"y": np.zeros(SEEN.sum(), int)}, r"y holds one class, \[0\]"),
     "NaN": (with_nan(), "X has NaN or infinite values in 1 of 100 trials, first in trial 7"),
+    "nothing varies": ({"X": np.ones_like(X[SEEN])}, "all channels are constant in all trials"),
     "no subjects": ({"subjects": None}, "subjects=None: the search leaves people out"),
     "too few labels": ({"y": LABELS[:5]}, "y has shape"),
     "two dimensions": ({"X": X[SEEN][:, 0]}, "X has shape"),

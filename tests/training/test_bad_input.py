@@ -59,6 +59,7 @@ CASES = {
         "subjects mixes int and str: give all labels one type",
     ),
     "two dimensions": (lambda d: {"X": d[0][:, 0]}, r"X has shape \(160, 96\): expected.*X\[:, None, :\]"),
+    "nothing varies": (lambda d: {"X": np.full_like(d[0], 3.0)}, "all channels are constant in all trials"),
     "no trials": (lambda d: {"X": d[0][:0]}, r"X has shape \(0, 4, 96\)"),
 }
 
@@ -200,6 +201,13 @@ def test_labels_that_can_be_ordered_are_taken(data, quick):
     x, y, subjects = data
     names = np.array(["a", np.str_("b")], dtype=object)[y]
     assert CensoredEEGClassifier(**quick).fit(x, names, subjects).classes_.tolist() == ["a", "b"]
+
+
+def test_classes_that_are_probably_one_are_warned_of(data, quick):
+    names = np.array(["Left", "left "])[data[1]]
+    with pytest.warns(UserWarning, match="the classes 'Left', 'left ' differ in case or spaces only"):
+        clf = CensoredEEGClassifier(**quick).fit(data[0], names, data[2])
+    assert clf.classes_.tolist() == ["Left", "left "]
 
 
 def test_before_fit(data):
