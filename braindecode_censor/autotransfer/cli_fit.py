@@ -75,8 +75,10 @@ def run_fit(args):
         Exit code.
     """
     from braindecode_censor.autotransfer.classifier import AutoTransferClassifier
+    from braindecode_censor.autotransfer.decoder_folder import check_free
     from braindecode_censor.autotransfer.recordings import read_people
 
+    check_free(args.out)
     people = read_people(args.data)
     clf = AutoTransferClassifier(
         args.target,

@@ -17,10 +17,32 @@ from braindecode_censor.search.pair_trainings import pack_model, unpack_model
 from braindecode_censor.storage.files import clear_errors
 from braindecode_censor.storage.keys import as_plain
 
-__all__ = ["read_decoder", "write_decoder"]
+__all__ = ["check_free", "read_decoder", "write_decoder"]
 
 _FORMAT = "braindecode-censor decoder 1"
 _FILE = "decoder.json"
+
+
+def check_free(folder):
+    """Raise if a decoder cannot be written to a folder, before anybody has waited for one.
+
+    Parameters
+    ----------
+    folder : str or path-like
+        Not there, empty, or holding a decoder that will be replaced.
+
+    Returns
+    -------
+    folder : Path
+        The same folder.
+    """
+    folder = Path(folder)
+    if folder.exists() and not (folder / _FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} exists and is no decoder: choose another folder.")
+    above = next(parent for parent in folder.absolute().parents if parent.exists())
+    if not above.is_dir():
+        raise ValueError(f"{folder} cannot be made, because {above} is a file: choose another folder.")
+    return folder
 
 
 def write_decoder(clf, folder, card):
@@ -35,9 +57,7 @@ def write_decoder(clf, folder, card):
     card : str
         Model card.
     """
-    folder = Path(folder)
-    if folder.exists() and not (folder / _FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} exists and is no decoder: choose another folder.")
+    folder = check_free(folder)
     own = sorted({model.candidate for model in clf.ensemble_.models if model.kind == "own"})
     if own:
         raise ValueError(

@@ -13,6 +13,7 @@ from braindecode_censor._check import check_choice, check_size
 from braindecode_censor.fleet.packing import share_out
 from braindecode_censor.fleet.trainings import train_all, train_and_write
 from braindecode_censor.penalties.measures import MEASURES
+from braindecode_censor.search.optuna_search import hide_password
 from braindecode_censor.storage.train import train
 from braindecode_censor.trials.stored import take_part
 
@@ -147,8 +148,8 @@ class Backend:
                 # A worker died with what only it held, data that were sent to it included: send the rest again.
                 failures += 1
                 if failures == PATIENCE:
-                    raise RuntimeError(
-                        f"the Dask cluster at {self.scheduler} lost its workers {PATIENCE} times in a row without "
+                    raise ConnectionError(  # which the shell prints as one line
+                        f"the Dask cluster lost its workers {PATIENCE} times in a row without "
                         "finishing a training: look at their logs (memory?), then `autotransfer resume`."
                     ) from error
 
@@ -206,7 +207,8 @@ class Backend:
             try:
                 self._client = Client(self.scheduler, timeout=ANSWER, set_as_default=False)
             except (OSError, ValueError) as error:
-                raise ValueError(f"scheduler={self.scheduler!r} does not answer: {error}.") from None
+                text = f"scheduler={self.scheduler!r} does not answer: {error}."
+                raise ValueError(hide_password(text, self.scheduler)) from None
         return self._client
 
 

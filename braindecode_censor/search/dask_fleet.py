@@ -151,7 +151,7 @@ def train_on_cluster(client, tasks, data, folder, every=60.0, patience=3):
                     error = _error_of(future)
                     failures += 1
                     if failures > patience * len(running):
-                        raise RuntimeError(
+                        raise ConnectionError(
                             f"the Dask cluster lost its workers {failures} times in a row without finishing or saving "
                             "anything: look at their logs (memory?), then `autotransfer resume`."
                         ) from error

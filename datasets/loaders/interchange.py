@@ -144,6 +144,8 @@ def read_subject(path, data=True, labels=True):
 
 def _read_npz(path, data, labels):
     """Return an unchecked SubjectFile from an archive of arrays."""
+    if not path.is_file():
+        raise ValueError(f"{path} is no file; give one subject's .npz or -epo.fif file.")
     if not zipfile.is_zipfile(path):
         raise ValueError(
             f"{path} cannot be read (no archive): truncated, or not an .npz file. Copy it again."

@@ -139,6 +139,9 @@ def _check_design(design):
     """Raise a ValueError for numbers that make no recording."""
     least = {"n_subjects": 1, "n_sessions": 1, "n_classes": 2, "n_channels": 2, "imbalance": 1}
     least |= dict.fromkeys(("shift", "snr", "drift", "label_shift"), 0)
+    for name in ("sfreq", "duration"):
+        if not 0 < getattr(design, name) < np.inf:
+            raise ValueError(f"{name}={getattr(design, name)!r} must be a positive number.")
     for name, low in least.items():
         if not getattr(design, name) >= low:
             raise ValueError(f"{name}={getattr(design, name)!r} is too small; it must be at least {low}.")

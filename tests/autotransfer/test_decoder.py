@@ -236,6 +236,14 @@ def test_the_shell_says_what_is_wrong(recordings, folder, tmp_path, capsys):
     data, new = recordings
     assert main(["leaderboard", "--decoder", str(tmp_path)]) == 1
     assert "holds no decoder" in capsys.readouterr().err
+    for taken, message in (
+        (new, "exists and is no decoder"),
+        (new / "x", "is a file: choose another folder"),
+    ):
+        assert main(["fit", "--data", str(recordings[0]), "--out", str(taken)]) == 1
+        assert message in capsys.readouterr().err  # before anything was trained
+    assert main(["predict", "--decoder", str(folder), "--data", str(tmp_path / "nobody.npz")]) == 1
+    assert "nobody.npz is no file" in capsys.readouterr().err
     assert main(["fit", "--data", str(tmp_path / "nothing"), "--out", str(tmp_path / "x")]) == 1
     assert "does not exist" in capsys.readouterr().err
     assert main(["predict", "--decoder", str(folder), "--data", str(new), "--adapt", "--stream"]) == 1

@@ -294,6 +294,8 @@ def test_presets_go_from_easy_to_hard(kind):
         ({"shift": -1.0}, "shift=-1.0 is too small; it must be at least 0"),
         ({"snr": float("nan")}, "snr=nan is too small"),
         ({"n_subjects": 0}, "n_subjects=0 is too small"),
+        ({"sfreq": float("nan")}, "sfreq=nan must be a positive number"),
+        ({"duration": float("inf")}, "duration=inf must be a positive number"),
         ({"n_trials": 3}, "n_trials=3 leaves fewer than two trials per class"),
         ({"n_trials": 20.5}, "n_trials=20.5 must be a whole number"),
         ({"n_classes": 3}, "kind='erp' has two classes"),

@@ -47,3 +47,8 @@ def test_a_scheduler_that_does_not_answer(tmp_path, monkeypatch):
     monkeypatch.setattr("braindecode_censor.search.backends.ANSWER", 0.5)
     with pytest.raises(ValueError, match=r"scheduler='tcp://127.0.0.1:9' does not answer"):
         run(tmp_path, backend="dask", scheduler="tcp://127.0.0.1:9")
+    with pytest.raises(
+        ValueError, match=r"scheduler='tcp://ann:\*\*\*@127.0.0.1:9' does not answer"
+    ) as refused:
+        run(tmp_path, backend="dask", scheduler="tcp://ann:secret@127.0.0.1:9")
+    assert "secret" not in str(refused.value)
