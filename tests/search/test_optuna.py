@@ -105,13 +105,13 @@ def test_a_bad_trial_is_cut_short_and_not_mistaken_for_a_training(tmp_path):
         "grid": GRID[:1],
         "storage": f"sqlite:///{tmp_path}/studies.db",
     }
-    training = {"max_epochs": 12, "batch_size": 16, "module__F1": 2, "module__D": 1}
+    training = {"max_epochs": 6, "batch_size": 16, "module__F1": 2, "module__D": 1}
     given = experiment(tmp_path / "out", training=training, **options)
     study = open_study(given, "mmd")
     for _ in range(5):
         trial = study.ask()
         propose(trial, "mmd")
-        for epoch in range(1, 13):
+        for epoch in range(1, 7):
             trial.report(1.0, epoch)
         study.tell(trial, 1.0)
     given.run(report=False)
