@@ -1,11 +1,14 @@
-"""Can what a user registers go all the way: search, cross-validation, selection, report, fleets, files?"""
+"""Can what a user registers go all the way: search, cross-validation, selection, figures, fleets, files?"""
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from people import mixed_people
+from tiny import TRAINING, run
 
 import braindecode_censor as bc
-from braindecode_censor.datasets import SimulatedSubjects
+from braindecode_censor.figures import plot_ranks, plot_results, plot_training, plot_weights
+from braindecode_censor.figures.folder import read_results
 from braindecode_censor.fleet import train_fleet
 from braindecode_censor.penalties.batch import cell_rows
 from braindecode_censor.penalties.measures import MEASURES, Measure
@@ -26,16 +29,16 @@ def test_autotransfer_chooses_a_registered_measure(tmp_path, monkeypatch):
     monkeypatch.setitem(selection.SUMMARIES, "worst", lambda values: float(np.min(values)))
     rule = "score_valid", "worst", False, "highest validation accuracy of the worst"
     monkeypatch.setitem(selection.RULES, "worst", rule)
-    result = bc.AutoTransfer(
-        SimulatedSubjects(4, 20, n_channels=4, seed=0),
-        out=tmp_path,
-        preset=[{"method": "mean-distance", "weight": [0.1, 0.2]}],
-        training={"max_epochs": 1},
-        top=1,
-    ).run()
+    grid = [{"method": "mean-distance", "weight": [0.1, 0.2]}]
+    result = run(tmp_path, grid, training={**TRAINING, "max_epochs": 1})
     assert result.selected.startswith("mean-distance-marginal-0.")
     assert "mean-distance" in result.table.index
     assert "AutoTransfer (worst)" in result.table.index
+    drawn = read_results(tmp_path)
+    for module in (plot_results, plot_weights, plot_ranks, plot_training):
+        figure = module.PLOT.figure(drawn)
+        words = [text.get_text() for text in figure.findobj(Text)]
+        assert any("mean-distance" in word for word in words), module.__name__
 
 
 @pytest.mark.filterwarnings("ignore")
