@@ -41,11 +41,12 @@ def quick():
 
 
 @pytest.fixture(scope="session")
-def reference():
+def reference(tmp_path_factory):
     """An experiment that nothing disturbed, without a report. Copy its folder before you change anything in it."""
     import moabb
-    from tiny import run
+    from tiny import copy_of, run
 
     moabb.set_log_level("error")
     warnings.simplefilter("ignore")
-    return run(shared.once("reference", run))  # the second time it finds everything done
+    # a copy, because two workers may not run in one folder; the second time everything is found done
+    return run(copy_of(shared.once("reference", run), tmp_path_factory.mktemp("reference") / "out"))

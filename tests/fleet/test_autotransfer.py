@@ -6,7 +6,7 @@ import pytest
 import torch
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from tiny import DATA, FULL_GRID, GRID, experiment, finished, run
+from tiny import DATA, GRID, copy_of, experiment, finished, run, run_as_fleet
 from training.test_moabb import SMALL, _dataset, _evaluate, _pipeline
 
 from braindecode_censor import CensoredEEGClassifier
@@ -19,10 +19,10 @@ ROTATE = {"valid_subject": "rotate", "keep": "best", "normalize": "trial-channel
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    """The whole method by either engine: every method, same seeds, dropout as in the defaults."""
-    out = tmp_path_factory.mktemp("engines")
-    return [run(out / engine, FULL_GRID, engine=engine) for engine in ("sequential", "fleet")]
+def pair(reference, tmp_path_factory):
+    """The whole method by either engine, same seeds, dropout as in the defaults; every penalty: test_equal_to_alone."""
+    out = copy_of(run_as_fleet(), tmp_path_factory.mktemp("fleet") / "out")
+    return reference, run(out, engine="fleet")
 
 
 def test_selected_method_and_scores_agree(pair):
@@ -55,7 +55,7 @@ def test_the_store_is_the_same(pair):
 
 def test_a_folder_belongs_to_one_engine(pair):
     with pytest.raises(ValueError, match=r"holds another experiment, which differs in engine"):
-        run(pair[0].out, FULL_GRID, engine="fleet")
+        run(pair[0].out, engine="fleet")
 
 
 def test_wrong_engines_are_refused(tmp_path):
