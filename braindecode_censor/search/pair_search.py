@@ -222,6 +222,7 @@ class PairSearch:
             self._probe(candidates, self.budget.elapsed() + self.budget.left(until) / 2)
             candidates = [c for c in candidates if c.name in self.expected]
             candidates.sort(key=lambda c: self.expected[c.name])  # many cheap ones before a dear one
+            until = self._long_enough(candidates, until)
         once = min(n_pairs, ceil(self.data.n_people / 2))
         for positions in (range(once), range(once, n_pairs)):  # first everybody's first pairs
             tasks = []
@@ -239,6 +240,12 @@ class PairSearch:
         for candidate in candidates:
             if candidate.name not in self.expected and self.budget.elapsed() < end:
                 self.expected[candidate.name] = self.speed.probe(candidate)
+
+    def _long_enough(self, candidates, until):
+        """Give this stage all the time if nothing has been trained yet and its own share is too short for anything."""
+        if not candidates or self.result.models or self.expected[candidates[0].name] <= self.budget.left(until):
+            return until
+        return 1.0
 
     def _with_deadline(self, task, until):
         if self.budget.limit is None:

@@ -104,13 +104,15 @@ class Speed:
             if like is not None:
                 measured[size] = like
             elif size not in measured:
-                is_cheap = self.budget.elapsed() - began < _MEASURING * self.budget.limit
-                if first is None or is_cheap:
+                share = _MEASURING * self.budget.limit
+                if self.budget.left() < share:
+                    continue
+                if first is None or self.budget.elapsed() - began < share:
                     measured[size] = self._measure(candidate)
                     first = first or measured[size]
                 else:
                     measured[size] = first[0], first[1] * _times_slower(candidate)
-            if measured[size] is not None:
+            if measured.get(size) is not None:
                 costs[candidate.name] = Cost(*measured[size], candidate.steps)
             elif size in self.failed:
                 errors[candidate.name] = self.failed[size]

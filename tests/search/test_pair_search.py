@@ -244,6 +244,14 @@ def test_time_is_kept(others, limit):
     assert sum(result.trainings.values()) >= len(others)
 
 
+def test_something_is_trained_even_if_its_share_of_the_time_is_too_short():
+    data = make_data()
+    found, _ = find_candidates(["power", {**NETS[0], "max_steps": 100_000}])
+    one = PairSearch(data, found, False, Budget(4), PairRunner(data, PairStore(None, data)))
+    one.expected["power"] = 2.0  # classical candidates have about one second before networks are measured
+    assert "power" in one.run().finalists
+
+
 def test_a_time_too_short_for_one_training():
     with pytest.raises(ValueError, match=r"time_limit=0.001 s is too short for one training"):
         search(CLASSICAL, time_limit=0.001)
