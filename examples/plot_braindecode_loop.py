@@ -20,7 +20,7 @@ import braindecode_censor as bc
 from braindecode_censor.datasets import SimulatedSubjects
 from braindecode_censor.training.leakage import leakage
 
-X, y, subjects = SimulatedSubjects(6, 60, n_channels=8, preset="easy", seed=3).arrays()
+X, y, subjects = SimulatedSubjects(6, 60, n_channels=8, sfreq=64.0, preset="easy", seed=3).arrays()
 X = torch.tensor(X / X.std(), dtype=torch.float32)
 y, s = torch.tensor(y), torch.tensor(subjects - 1)
 known = s < 5

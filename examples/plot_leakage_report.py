@@ -54,7 +54,8 @@ for net in nets.values():
 # balanced accuracy minus chance, ``low`` to ``high`` its bootstrap interval. Zero excess is a code that tells nothing
 # to these probes, and no probe can prove more than that.
 
-print(nets["plain"].leakage(X[probe], y[probe], subjects[probe]).round(3).to_string(index=False))
+reports = {name: net.leakage(X[probe], y[probe], subjects[probe]) for name, net in nets.items()}
+print(reports["plain"].round(3).to_string(index=False))
 
 # %%
 # What would an ideal code leak? One that knows the class and nothing else is the class itself:
@@ -72,7 +73,7 @@ print(ideal.round(3).to_string())
 
 figure, panels = plt.subplots(1, 2, figsize=(9, 3.5), sharey=True, layout="constrained")
 for place, (name, net) in enumerate(nets.items()):
-    report = net.leakage(X[probe], y[probe], subjects[probe])
+    report = reports[name]
     for panel, view in zip(panels, ["marginal", "within class"]):
         rows = report[report["view"] == view]
         for shift, (_, row) in zip((-0.15, 0.15), rows.iterrows()):

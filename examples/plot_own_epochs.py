@@ -25,7 +25,7 @@ from braindecode_censor.datasets import EpochsFolder, SimulatedSubjects, default
 # MOABB's default mode shows nothing of the new person; the decoder says so each time.
 warnings.filterwarnings("ignore", message=".*no trials of the new person")
 folder = Path(tempfile.mkdtemp())
-simulated = SimulatedSubjects(6, 40, preset="easy", n_channels=8, seed=3)
+simulated = SimulatedSubjects(6, 40, preset="easy", n_channels=8, sfreq=64.0, seed=3)
 trials, classes, who = simulated.arrays()
 for subject in range(1, 7):
     save_subject(
@@ -33,7 +33,7 @@ for subject in range(1, 7):
         trials[who == subject],
         classes[who == subject],
         label_names=["NonTarget", "Target"],
-        sfreq=128.0,
+        sfreq=64.0,
         ch_names=["Fz", "Cz", "Pz", "Oz", "P3", "P4", "PO7", "PO8"],
         ch_types="eeg",
     )
@@ -56,7 +56,7 @@ print(X.shape, metadata["subject"].value_counts().to_dict())
 # The estimator asks for subject labels and MOABB hands them over. In every fold one subject tests and all others
 # train, so nobody is tested by a decoder that has seen them.
 
-training = {"max_epochs": 10, "lr": 1e-2, "batch_size": 32}
+training = {"max_epochs": 6, "lr": 1e-2, "batch_size": 32}
 pipelines = {
     "plain": CensoredEEGClassifier(penalty=None, **training),
     "censored": CensoredEEGClassifier(penalty="mmd", censoring="conditional", weight=0.3, **training),

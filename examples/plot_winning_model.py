@@ -29,7 +29,7 @@ warnings.filterwarnings("ignore", message=".*no trials of the new person")
 out = Path(tempfile.mkdtemp())
 grid = [{"method": "mmd", "mode": ["marginal", "conditional"], "weight": 0.3}]
 training = {"max_epochs": 10, "lr": 1e-2, "batch_size": 32}
-study = {"n_trials": 60, "n_channels": 8, "preset": "easy", "seed": 4}
+study = {"n_trials": 40, "n_channels": 8, "preset": "easy", "seed": 4}
 known = SimulatedSubjects(5, **study)
 result = bc.AutoTransfer(known, out=out, preset=grid, training=training, top=1).run(report=False)
 print(result.selected)
