@@ -243,7 +243,11 @@ class PairSearch:
 
     def _long_enough(self, candidates, until):
         """Give this stage all the time if nothing has been trained yet and its own share is too short for anything."""
-        if not candidates or self.result.models or self.expected[candidates[0].name] <= self.budget.left(until):
+        if (
+            not candidates
+            or self.result.models
+            or self.expected[candidates[0].name] <= self.budget.left(until)
+        ):
             return until
         return 1.0
 

@@ -84,7 +84,9 @@ def test_the_score_counts_classes_alike():
 @pytest.mark.filterwarnings("ignore")
 def test_what_trains_as_one_fleet_has_one_encoder():
     X, y, people = mixed_people(4, 8)
-    here = [name for name, spec in transfer_steps.STEPS.items() if "ssvep_exo" in spec.get("on", ["ssvep_exo"])]
+    here = [
+        name for name, spec in transfer_steps.STEPS.items() if "ssvep_exo" in spec.get("on", ["ssvep_exo"])
+    ]
     found = transfer_steps.units(["ssvep_exo"], list(transfer_steps.STEPS))
     assert sorted(name for _, names in found for name in names) == sorted(here)
     signatures = []
