@@ -1,5 +1,6 @@
 """Held-out probabilities of all candidates and tiers in one file, from which every table is made without training."""
 
+import hashlib
 import io
 import json
 
@@ -31,7 +32,7 @@ def write_heldout(path, heldout, kinds):
             said = [p for pair in range(len(first.pairs)) for p in found.found[name][pair].values()]
             arrays[f"{tier} {name}"] = np.concatenate(said).astype(np.float32)
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
+    np.savez_compressed(buffer, **arrays, digest=_digest(arrays))
     write_atomically(path, buffer.getvalue())
 
 
@@ -50,18 +51,33 @@ def read_heldout(path):
     kinds : dict of str to str
         Candidate -> network or classical.
     """
-    with np.load(path) as arrays:
-        kinds, pairs = json.loads(str(arrays["kinds"])), [tuple(pair) for pair in arrays["pairs"].tolist()]
-        labels = [arrays[f"y {person}"] for person in range(max(map(max, pairs)) + 1)]
-        ends = np.cumsum([len(labels[person]) for pair in pairs for person in pair])[:-1]
-        heldout = {}
-        for tier in arrays["tiers"].tolist():
-            heldout[tier] = HeldOut(labels, pairs)
-            for name in kinds:
-                said = np.split(arrays[f"{tier} {name}"], ends)
-                for pair in range(len(pairs)):
-                    heldout[tier].add(name, pair, *said[2 * pair : 2 * pair + 2])
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    if str(arrays.pop("digest")) != _digest(arrays):
+        raise ValueError(
+            f"{path} was changed after it was written: delete it, and what it held is tested again."
+        )
+    kinds, pairs = json.loads(str(arrays["kinds"])), [tuple(pair) for pair in arrays["pairs"].tolist()]
+    labels = [arrays[f"y {person}"] for person in range(max(map(max, pairs)) + 1)]
+    ends = np.cumsum([len(labels[person]) for pair in pairs for person in pair])[:-1]
+    heldout = {}
+    for tier in arrays["tiers"].tolist():
+        heldout[tier] = HeldOut(labels, pairs)
+        for name in kinds:
+            said = np.split(arrays[f"{tier} {name}"], ends)
+            for pair in range(len(pairs)):
+                heldout[tier].add(name, pair, *said[2 * pair : 2 * pair + 2])
     return heldout, kinds
+
+
+def _digest(arrays):
+    """Return a checksum over names, types, shapes and numbers."""
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        found.update(f"{name} {array.dtype} {array.shape} ".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
 
 
 def cut_heldout(heldout, first, pairs):

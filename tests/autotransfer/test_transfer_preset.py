@@ -177,12 +177,26 @@ def test_after_ctrl_c_no_table_of_half_of_it_is_made(tmp_path, monkeypatch):
     )
 
 
-def test_damaged_probabilities_count_as_not_there(result, folder, tmp_path):
+def cut_short(file):
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+
+
+def change_a_probability(file):
+    with np.load(file) as arrays:
+        found = {name: arrays[name] for name in arrays.files}
+    name = next(name for name in found if name.startswith("none "))
+    found[name] = found[name][:, ::-1]
+    np.savez_compressed(file, **found)
+
+
+@pytest.mark.parametrize("damage", [cut_short, change_a_probability])
+def test_damaged_probabilities_count_as_not_there(result, folder, tmp_path, damage):
     out = tmp_path / "out"
     shutil.copytree(result.out, out)
     file, before = out / folder.name / "seed_0.npz", trainings(out)
     whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) // 2])
+    damage(file)
     pd.testing.assert_frame_equal(experiment(out).run(report=False).scores, result.scores)
     assert trainings(out) == before and file.read_bytes() == whole
 
