@@ -11,7 +11,33 @@ from braindecode_censor.figures.folder import Missing, read_results
 from braindecode_censor.figures.style import style
 from braindecode_censor.storage.files import write_atomically
 
-__all__ = ["Plot", "Table", "make", "run_script"]
+__all__ = ["Plot", "Table", "make", "render", "run_script"]
+
+
+def render(figure):
+    """Return a figure as PDF and as PNG; call it within the style that the figure was drawn in.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+
+    Returns
+    -------
+    files : dict of str to bytes
+        Ending -> content.
+    """
+    # laid out once: the same in both files, and the layout is what takes the time
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    # no dates and versions in the files, so that the same results give the same bytes
+    plain = {"pdf": {"CreationDate": None, "Producer": None}, "png": {"Software": None}}
+    files = {}
+    for kind, metadata in plain.items():
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=kind, metadata=metadata)
+        files[kind] = buffer.getvalue()
+    return files
 
 
 @dataclass(frozen=True)
@@ -70,18 +96,7 @@ class Plot:
         numbers = self.numbers(results)
         files = {} if numbers is None else {"csv": numbers.to_csv(index=False).encode()}
         with style():
-            figure = self.draw(numbers)
-            # laid out once: the same in both files, and the layout is what takes the time
-            figure.draw_without_rendering()
-            figure.set_layout_engine("none")
-            # no dates and versions in the files, so that the same results give the same bytes
-            for kind, metadata in (
-                ("pdf", {"CreationDate": None, "Producer": None}),
-                ("png", {"Software": None}),
-            ):
-                buffer = io.BytesIO()
-                figure.savefig(buffer, format=kind, metadata=metadata)
-                files[kind] = buffer.getvalue()
+            files |= render(self.draw(numbers))
         return _write(files, folder, self.name)
 
 

@@ -1,12 +1,12 @@
 """A folder of the family's results: its tables and figures are made anew from scores and held-out probabilities."""
 
-import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from braindecode_censor.figures.product import render
 from braindecode_censor.figures.style import style
 from braindecode_censor.report import transfer_figures as draw
 from braindecode_censor.report.tiers import as_markdown, tiers_table
@@ -139,12 +139,7 @@ def draw_folder(found):
             numbers = getattr(found, table)
             if numbers is None or numbers.empty:
                 continue
-            figure = function(numbers)
-            figure.draw_without_rendering()  # laid out once, which is what takes the time
-            figure.set_layout_engine("none")
-            for ending in ("pdf", "png"):
-                buffer = io.BytesIO()
-                figure.savefig(buffer, format=ending)
-                write_atomically(found.folder / f"transfer_{name}.{ending}", buffer.getvalue())
+            for ending, content in render(function(numbers)).items():
+                write_atomically(found.folder / f"transfer_{name}.{ending}", content)
             figures[name] = found.folder / f"transfer_{name}.png"
     return figures

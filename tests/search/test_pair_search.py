@@ -246,10 +246,13 @@ def test_time_is_kept(others, limit):
 
 def test_something_is_trained_even_if_its_share_of_the_time_is_too_short():
     data = make_data()
-    found, _ = find_candidates(["power", {**NETS[0], "max_steps": 100_000}])
-    one = PairSearch(data, found, False, Budget(4), PairRunner(data, PairStore(None, data)))
-    one.expected["power"] = 2.0  # classical candidates have about one second before networks are measured
-    assert "power" in one.run().finalists
+    found, _ = find_candidates(["power", "hjorth"])
+    one = PairSearch(data, found, False, Budget(60), PairRunner(data, PairStore(None, data)))
+    one.expected |= {"power": 30.0, "hjorth": 30.0}  # the first stage has about 16 seconds
+    one._quick(found[:1], 0.3)
+    assert "power" in one.result.heldout.found
+    one._quick(found[1:], 0.3)  # now that there is something, a stage keeps to its share
+    assert "hjorth" not in one.result.heldout.found
 
 
 def test_a_time_too_short_for_one_training():
