@@ -1,7 +1,8 @@
 """Convolutions of a whole stack as one matrix product per member.
 
 ``vmap`` turns the convolutions of many members into one of as many groups as there are members, for which GPUs have
-slow kernels. A product of each member's filters with its windows is what they are fast at.
+slow kernels. A product of each member's filters with its windows is what they are fast at. Filters that see very many
+channels are the exception: they give such a kernel enough to do, and their windows would fill the memory.
 """
 
 import torch
@@ -9,6 +10,9 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 __all__ = ["ConvolveByProducts", "convolve"]
+
+#: Filters of at least so many channels are left to torch (measured: 128 are faster there, 50 are slower).
+_WIDE = 128
 
 
 class ConvolveByProducts(TorchFunctionMode):
@@ -54,6 +58,9 @@ def convolve(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
         Filtered signals.
     """
     x, in_time = input, weight.ndim == 3
+    if weight.shape[1] >= _WIDE:
+        torch_convolves = F.conv1d if in_time else F.conv2d
+        return torch_convolves(x, weight, bias, stride, padding, dilation, groups)
     stride, dilation = _pair(stride, in_time, 1), _pair(dilation, in_time, 1)
     if in_time:
         x, weight = x.unsqueeze(2), weight.unsqueeze(2)

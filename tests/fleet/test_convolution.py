@@ -19,6 +19,7 @@ CASES = {
     "depthwise space": (F.conv2d, (5, 4, 3, 20), (8, 1, 3, 1), {"groups": 4}),
     "time and space": (F.conv2d, (5, 1, 20, 3), (6, 1, 7, 3), {}),
     "everything": (F.conv2d, (5, 4, 9, 8), (6, 2, 3, 2), {"groups": 2, "stride": (2, 1), "dilation": (1, 3)}),
+    "wide": (F.conv1d, (5, 128, 9), (2, 128, 3), {"padding": "same"}),
     "one filter for all": (F.conv2d, (5, 2, 4, 4), (3, 2, 4, 4), {"padding": "valid"}),
 }
 
