@@ -19,7 +19,7 @@ from braindecode_censor.figures.style import (
     new_figure,
     style,
 )
-from braindecode_censor.report.censoring_page import as_markdown, as_page
+from braindecode_censor.report.censoring_page import as_details, as_markdown, as_page
 from braindecode_censor.report.censoring_runs import collect
 from braindecode_censor.report.censoring_tables import (
     answers,
@@ -53,7 +53,9 @@ def make_tables(out):
     scores, leakage = collect(out)
     gains = read_gains(scores)
     weights = gains_by_weight(gains, leakage)
-    cost = pd.read_csv(out / "cost.csv").groupby(["recording", "base", "device"], as_index=False)
+    cost = pd.read_csv(out / "cost.csv").groupby(
+        ["recording", "base", "device", "max_steps"], dropna=False, as_index=False
+    )
     return {
         "answers": answers(gains),
         "settings": gains_by_setting(gains),
@@ -181,7 +183,7 @@ def draw_trade(table):
         part = table[(table["base"] == base) & (table["recording"] == recording)]
         for method, points in part.groupby("method", sort=False):
             look = {"color": colour_of(method), "s": 9, "linewidth": 0, "alpha": 0.8}
-            axis.scatter(points["share"], points["gain"], label=label_of(method), **look)
+            axis.scatter(points["share"].clip(upper=2), points["gain"], label=label_of(method), **look)
     return _finish(figure, places, "leakage left")
 
 
@@ -244,6 +246,7 @@ def main(argv=None):
                 figure.savefig(figure_folder / f"{name}.png", dpi=150)
     if args.docs is not None:
         (args.docs / "evidence.md").write_text(as_page(tables))
+        (args.docs / "evidence_tables.md").write_text(as_details(tables))
     print(text)
 
 

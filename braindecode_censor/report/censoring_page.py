@@ -4,7 +4,7 @@ import pandas as pd
 
 from braindecode_censor.report.censoring_tables import GROUPS
 
-__all__ = ["as_markdown", "as_page"]
+__all__ = ["as_details", "as_markdown", "as_page"]
 
 
 _INTRO = """# Does censoring help on top?
@@ -30,11 +30,14 @@ user would have got; its interval and its p come from a wild bootstrap over peop
 repeated. p is corrected by Holm's method within a question: all rows of a recording for the first table, the
 fifteen methods and modes for the next. *Weaker half*: by the baseline's *other* seeds, because people who are weak
 by the very scores they are compared with gain by luck. *Smallest detectable*: a gain of this size would have passed
-the corrected test with a probability of 80 %.
+the corrected test with a probability of 80 %. It is large where a choice is tested: sixty settings, of which strong
+ones vary widely between people, can be chosen by luck. The usual weight of a method and mode, which nobody chose, is
+tested beside it.
 """
 _FIGURES = {
     "trade": "Gain against what is left of the leakage; every point is a method, a mode and a weight. Points to the "
-    "left of the line at one leak less than the uncensored network; points above zero decode new people better.",
+    "left of the line at one leak less than the uncensored network; points above zero decode new people better. Where "
+    "the uncensored network hardly leaks there are no points, and those beyond 2 are drawn at 2.",
     "people": "Every person's gain with the setting that all others like best, against the score without censoring; "
     "bars are standard errors over seeds. If censoring helped the weak most, points would rise to the left.",
     "gain": "Gain against weight, with 95 % intervals over people and seeds, one weight at a time and not corrected.",
@@ -57,9 +60,11 @@ def as_page(tables):
     """
     parts = [
         _INTRO,
+        "```{include} results/censoring.md\n```",
         _figure("trade"),
         _figure("people"),
-        "```{include} results/censoring.md\n```",
+        "[Every method, mode and control](evidence_tables.md)",
+        "```{toctree}\n:hidden:\n\nevidence_tables\n```",
         "## Weights",
     ]
     for recording in dict.fromkeys(tables["answers"]["recording"]):
@@ -73,25 +78,63 @@ def _figure(name, recording=None):
 
 
 def as_markdown(tables):
-    """Write the tables of a study in words and Markdown.
+    """Write the answers of a study in words and a Markdown table.
 
     Parameters
     ----------
     tables : dict of str to DataFrame
-        ``answers``, ``settings``, ``controls``, ``half`` and ``cost``.
+        ``answers``, ``settings`` and ``cost``.
 
     Returns
     -------
     text : str
-        A section per recording.
+        A sentence per recording and recipe, and all of them as a table.
     """
     parts = []
-    cost = tables["cost"].groupby("recording")[["trainings", "seconds"]].sum()
     for recording, found in tables["answers"].groupby("recording", sort=False):
-        mine = {name: table[table["recording"] == recording] for name, table in tables.items()}
-        trainings, seconds = cost.loc[recording]
-        parts += [f"## {recording}", *(_sentence(row) for row in found.itertuples() if row.group == "all")]
-        parts += [f"{trainings:.0f} trainings, {seconds / 60:.1f} minutes of the device.", _answers(found)]
+        cost = tables["cost"][tables["cost"]["recording"] == recording]
+        lines = [_sentence(row) for row in found.itertuples() if row.group == "all"]
+        told = f"{cost['trainings'].sum():.0f} trainings of {_steps(cost)}"
+        parts.append(f"**{recording}** ({told}, {cost['seconds'].sum() / 60:.1f} minutes of the device).")
+        parts.append("\n".join(f"* {line}" for line in lines))
+    return "\n\n".join([*parts, _usual(tables["settings"]), _answers(tables["answers"])]) + "\n"
+
+
+def _steps(cost):
+    steps = sorted(set(cost["max_steps"].dropna().astype(int)))
+    return f"{' or '.join(map(str, steps))} steps" if steps else "the recipe's own length"
+
+
+def _usual(settings):
+    """How many of the weights that nobody chose help or hurt."""
+    known = settings[(settings["group"] == "all") & settings["usual_p_holm"].notna()]
+    sure = known["usual_p_holm"] < 0.05
+    helps, hurts = (int((sure & (sign * known["usual_gain"] > 0)).sum()) for sign in (1, -1))
+    found = f"{helps} of {len(known)} settings help and {hurts} hurt after correction"
+    detectable = f"median of the smallest detectable gain {known['usual_detectable'].median():.3f}"
+    return f"With usual weights, chosen by nobody, {found}; {detectable}."
+
+
+def as_details(tables):
+    """Write all other tables of a study in Markdown.
+
+    Parameters
+    ----------
+    tables : dict of str to DataFrame
+        ``answers``, ``settings``, ``controls`` and ``half``.
+
+    Returns
+    -------
+    text : str
+        A page with a section per recording.
+    """
+    parts = ["# Censoring: every method, mode and control", "[What is asked, and the answers](evidence.md)."]
+    for recording in dict.fromkeys(tables["answers"]["recording"]):
+        mine = {
+            name: tables[name][tables[name]["recording"] == recording]
+            for name in ("settings", "controls", "half")
+        }
+        parts.append(f"## {recording}")
         for base, settings in mine["settings"].groupby("base", sort=False):
             parts += [f"**Each method and mode on top of `{base}`**", _settings(settings)]
         parts += ["**What should not gain**", _controls(mine["controls"])]
@@ -125,32 +168,28 @@ def _table(header, rows):
 
 
 def _answers(table):
-    header = ("recipe", "people", "seeds", "uncensored", "gain", "p", "corrected p", "smallest detectable")
+    header = ("recording", "recipe", "people", "uncensored", "gain", "single seeds", "p", "corrected p")
     rows = []
     for row in table.itertuples():
         who = f"{GROUPS[row.group]} ({row.people:.0f})"
-        numbers = (_gain(row), _p(row.p), _p(row.p_holm), _number(row.detectable))
-        rows.append((row.base, who, row.seeds, _number(row.score), *numbers))
-    return _table(header, rows)
+        seeds = f"{row.lowest:+.3f} to {row.highest:+.3f} ({row.seeds})"
+        numbers = (_gain(row), seeds, _p(row.p), _p(row.p_holm), _number(row.detectable))
+        rows.append((row.recording, row.base, who, _number(row.score), *numbers))
+    return _table((*header, "smallest detectable"), rows)
 
 
 def _settings(table):
-    header = (
-        "method",
-        "mode",
-        "weight",
-        "gain, everybody",
-        "corrected p",
-        "gain, weaker half",
-        "corrected p",
-    )
+    chosen = ("chosen weight", "gain, everybody", "corrected p", "gain, weaker half", "corrected p")
+    usual = ("smallest detectable", "gain with the usual weight", "corrected p", "smallest detectable")
     groups = {group: part.set_index(["method", "mode"]) for group, part in table.groupby("group")}
     rows = []
     for key, weak in groups["weak"].iterrows():
         every = groups["all"].loc[key]
+        fixed = every.rename(lambda name: name.removeprefix("usual_")).groupby(level=0).last()
         row = (*key, f"{every.weight:g}", _gain(every), _p(every.p_holm), _gain(weak), _p(weak.p_holm))
-        rows.append((*row, _number(every.detectable)))
-    return _table((*header, "smallest detectable"), rows)
+        row = (*row, _number(every.detectable), _gain(fixed), _p(fixed.p_holm), _number(fixed.detectable))
+        rows.append(row)
+    return _table(("method", "mode", *chosen, *usual), rows)
 
 
 def _controls(table):
@@ -166,9 +205,13 @@ def _controls(table):
     return _table(("recipe", "control", "method", "mode", "gain", "corrected p"), rows)
 
 
+def _share(value):
+    return "hardly leaks" if pd.isna(value) else f"{value:.2f}"
+
+
 def _half(table):
     rows = [
-        (row.base, row.method, row.mode, "yes" if row.falls else "no", f"{row.least:.2f}")
+        (row.base, row.method, row.mode, "yes" if row.falls else "no", _share(row.least))
         + (("not reached", "") if pd.isna(row.weight) else (f"{row.weight:g}", _gain(row)))
         for row in table.itertuples()
     ]

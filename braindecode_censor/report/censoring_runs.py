@@ -132,7 +132,7 @@ def collect(out):
     -------
     scores, leakage : DataFrame
         One row per recording, base, seed, setting and person (or fold and kind of probe). Written as ``scores.csv`` and
-        ``leakage.csv``, too, with ``cost.csv``: trainings and minutes.
+        ``leakage.csv``, too, with ``cost.csv``: trainings, their steps and seconds.
     """
     scores, leakage, cost = [], [], []
     for path in sorted(out.glob("*/*/seed_*.npz")):
@@ -140,7 +140,7 @@ def collect(out):
             note, found, probed = json.loads(str(stored["note"])), stored["scores"], stored["leakage"]
         where = {"recording": path.parts[-3], "base": path.parts[-2], "seed": int(path.stem.split("_")[1])}
         cost.append(
-            {**where, "trainings": note["trainings"], "seconds": note["seconds"], "device": note["device"]}
+            {**where, **{name: note[name] for name in ("trainings", "seconds", "device", "max_steps")}}
         )
         for setting, by_person, by_fold in zip(note["settings"], found, probed):
             scores += [{**where, **setting, "person": k, "score": score} for k, score in enumerate(by_person)]

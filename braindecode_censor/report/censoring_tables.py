@@ -26,6 +26,8 @@ __all__ = [
 
 _WHERE = ["recording", "base"]
 _HALF = 0.5
+#: A probe that is better than chance by less than this says nothing about what is left.
+_LEAST_LEAKAGE = 0.02
 #: Who is asked about -> how they are called in tables.
 GROUPS = {"all": "everybody", "weak": "weaker half"}
 
@@ -118,12 +120,14 @@ def answers(gains):
     Returns
     -------
     table : DataFrame
-        One row per recording, base and group, corrected for all rows of the recording. ``score`` is the recipe's.
+        One row per recording, base and group, corrected for all rows of the recording. ``score`` is the recipe's,
+        ``lowest`` and ``highest`` are the gains of single seeds, with choices made from all of them.
     """
     rows = []
     for (recording, base), found in gains.items():
         every, groups = np.concatenate(list(found.gains.values())), found.groups
-        censored = (choose_nested(every, none=True)[1] >= 0).mean()
+        nested, chosen = choose_nested(every, none=True)
+        censored = (chosen >= 0).mean()
         n_tests = len(groups) * sum(key[0] == recording for key in gains)
         for group, row in _detectable(nested_gain(every, groups, none=True), n_tests).iterrows():
             score = (
@@ -132,7 +136,9 @@ def answers(gains):
                 else np.nan
             )
             where = {"recording": recording, "base": base, "group": group, "seeds": every.shape[2]}
-            rows.append({**where, "score": score, "censored": censored, **row})
+            by_seed = [nested[groups[group][:, k], k].mean() for k in range(every.shape[2])]
+            spread = {"lowest": min(by_seed), "highest": max(by_seed)}
+            rows.append({**where, "score": score, "censored": censored, **spread, **row})
     return _corrected(pd.DataFrame(rows), ["recording"])
 
 
@@ -153,8 +159,9 @@ def gains_by_setting(gains):
     -------
     table : DataFrame
         One row per recording, base, group, method and mode, corrected for the methods and modes. ``weight`` is the one
-        chosen for most people; ``usual_gain``, ``usual_p`` and ``usual_p_holm`` are those of the weight that the
-        family of candidates uses, which nobody chose, by a mixed model.
+        chosen for most people; ``usual_gain`` with ``usual_low`` and ``usual_high``, ``usual_p``, ``usual_p_holm`` and
+        ``usual_detectable`` are those of the weight that the family of candidates uses, which nobody chose, by a
+        mixed model.
     """
     rows = []
     for (recording, base), found in gains.items():
@@ -166,9 +173,11 @@ def gains_by_setting(gains):
                 where = {"recording": recording, "base": base, "group": group, "method": method, "mode": mode}
                 where["weight"] = weights[np.bincount(chosen).argmax()]
                 fixed = every[np.isclose(weights, usual)]
-                fixed = describe(np.where(groups[group], fixed[0], np.nan)) if len(fixed) else {}
-                fixed = {"usual_gain": fixed.get("gain", np.nan), "usual_p": fixed.get("p", np.nan)}
-                rows.append({**where, **row, **fixed})
+                fixed = fixed[0] if len(fixed) else np.full(every.shape[1:], np.nan)
+                fixed = describe(np.where(groups[group], fixed, np.nan))
+                fixed["detectable"] = smallest_detectable(fixed["error"], fixed["people"], len(found.gains))
+                names = ("gain", "low", "high", "p", "detectable")
+                rows.append({**where, **row, **{f"usual_{name}": fixed[name] for name in names}})
     table = _corrected(pd.DataFrame(rows), [*_WHERE, "group"])
     return _corrected(table, [*_WHERE, "group"], "usual_p")
 
@@ -213,7 +222,8 @@ def gains_by_weight(gains, leakage):
     -------
     table : DataFrame
         One row per recording, base, method, mode and weight: ``gain`` with ``low`` and ``high``, ``excess``, the
-        accuracy over chance of the probe that the mode fights, and ``share``, that excess over the baseline's.
+        accuracy over chance of the probe that the mode fights, and ``share``, that excess over the baseline's; NaN
+        where the baseline hardly leaks.
     """
     rows = []
     by = [*_WHERE, "control", "method", "mode", "weight", "probe"]
@@ -227,7 +237,7 @@ def gains_by_weight(gains, leakage):
                 excess = leakage[(*key, "censored", method, mode, weight, mode)]
                 gain, low, high = interval(one, n_draws=1000)
                 row = dict(zip(_WHERE, key)) | {"method": method, "mode": mode, "weight": weight}
-                share = excess / plain if plain > 0 else np.nan  # nothing leaks that could be taken away
+                share = excess / plain if plain >= _LEAST_LEAKAGE else np.nan
                 row |= {"gain": gain, "low": low, "high": high, "excess": excess, "share": share}
                 rows.append(row)
     return pd.DataFrame(rows)

@@ -311,10 +311,10 @@ def describe(gains):
     Returns
     -------
     row : dict of str to float
-        ``people``, ``gain``, ``low`` and ``high`` by :func:`interval`, ``p`` by :func:`mixed_model`.
+        ``people``, ``gain``, ``low`` and ``high`` by :func:`interval`, ``p`` and ``error`` by :func:`mixed_model`.
     """
     if not np.isfinite(gains).any():
-        return {"people": 0, "gain": np.nan, "low": np.nan, "high": np.nan, "p": np.nan}
+        return {"people": 0, **dict.fromkeys(("gain", "low", "high", "p", "error"), np.nan)}
     gain, low, high = interval(gains)
-    people = int(np.isfinite(gains).any(axis=1).sum())
-    return {"people": people, "gain": gain, "low": low, "high": high, "p": mixed_model(gains)["p"]}
+    people, fit = int(np.isfinite(gains).any(axis=1).sum()), mixed_model(gains)
+    return {"people": people, "gain": gain, "low": low, "high": high, "p": fit["p"], "error": fit["error"]}

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from braindecode_censor.report import censoring_tables as tables
-from braindecode_censor.report.censoring_page import as_markdown
+from braindecode_censor.report.censoring_page import as_details, as_markdown
 
 WEIGHTS = (0.1, 0.3, 1.0)
 
@@ -53,7 +53,8 @@ def all_tables(effect, **options):
     gains = tables.read_gains(scores)
     by_weight = tables.gains_by_weight(gains, make_leakage(scores))
     cost = pd.DataFrame(
-        [("erp", "person", 0, 60, 90.0)], columns=["recording", "base", "seed", "trainings", "seconds"]
+        [("erp", "person", 60, 90.0, 300)],
+        columns=["recording", "base", "trainings", "seconds", "max_steps"],
     )
     return {
         "answers": tables.answers(gains),
@@ -113,5 +114,14 @@ def test_the_page_says_it_plainly(planted, nothing):
     assert "On top of `person` censoring **helps**: +0.0" in as_markdown(planted)
     text = as_markdown(nothing)
     assert "On top of `person` **no gain** was found" in text and "probability of 80 %" in text
-    assert "60 trainings, 1.5 minutes" in text and "not reached" in text
-    assert text.count("| mmd | conditional | ") >= 2 and "nan" not in text
+    assert "60 trainings of 300 steps, 1.5 minutes" in text and "nan" not in text
+    assert "chosen by nobody, 0 of 3 settings help and 0 hurt" in text
+    assert "chosen by nobody, 1 of 3 settings help and 0 hurt" in as_markdown(planted)
+    details = as_details(nothing)
+    assert details.count("| mmd | conditional | ") >= 2 and "not reached" in details and "nan" not in details
+
+
+def test_single_seeds_are_told(planted):
+    """The gain lies between those of single seeds, which differ."""
+    row = planted["answers"].set_index("group").loc["all"]
+    assert row["lowest"] < row["gain"] < row["highest"] < row["lowest"] + 0.02
