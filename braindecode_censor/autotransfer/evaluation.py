@@ -47,7 +47,7 @@ def make_pipelines(settings, seeds, training, all_subjects):
     }
 
 
-def cross_validate(dataset, paradigm, pipelines, out):
+def cross_validate(dataset, paradigm, pipelines, out, trials=None):
     """Run MOABB's leave-one-subject-out evaluation and put its result file in place in one step.
 
     Parameters
@@ -60,6 +60,8 @@ def cross_validate(dataset, paradigm, pipelines, out):
         Any mixture of ours, which are read from ``trainings/``, and others.
     out : Path
         Folder; the file lies under ``moabb/results``.
+    trials : tuple or None
+        What the paradigm's ``get_data`` gave, so that MOABB need not read it again; None lets it.
 
     Returns
     -------
@@ -80,6 +82,7 @@ def cross_validate(dataset, paradigm, pipelines, out):
             n_jobs=1,
             random_state=0,
             cache=out / "trainings",
+            trials=trials,
         )
         with warnings.catch_warnings():
             # MOABB's and Braindecode's, about names and layers of no concern here

@@ -148,7 +148,7 @@ class AutoTransfer:
     def recording(self):
         """The trials, read when first needed."""
         if self._recording is None:
-            self._recording = Recording(self.dataset, self.paradigm)
+            self._recording = Recording(self.dataset, self.paradigm, self.out)
         return self._recording
 
     def identity(self):
@@ -325,7 +325,10 @@ class AutoTransfer:
         write_table(self.out, INDEX, index_of(done, self.recording, self.training))
         if not progress.quiet:
             progress.say(f"MOABB scores {len(done)} folds.")
-        results = cross_validate(self.dataset, self.paradigm, {**pipelines, **self.others}, self.out)
+        # ours decode the person left out; other pipelines need a fold's trials in memory, as MOABB reads them
+        trials = None if self.others else self.recording.trials
+        pipelines |= self.others
+        results = cross_validate(self.dataset, self.paradigm, pipelines, self.out, trials)
         return tidy(results, settings, self.seeds, self.recording, self.others)
 
     def _nested(self, progress):

@@ -127,7 +127,7 @@ class TransferExperiment:
     def recording(self):
         """The trials, read when first needed."""
         if self._recording is None:
-            self._recording = Recording(self.dataset, self.paradigm)
+            self._recording = Recording(self.dataset, self.paradigm, self.out)
         return self._recording
 
     def identity(self):

@@ -14,6 +14,7 @@ from braindecode_censor.storage.cached import CachedClassifier
 from braindecode_censor.storage.keys import subject_digests, training_key
 from braindecode_censor.storage.trainings import TrainingCache
 from braindecode_censor.training.classifier import CensoredEEGClassifier
+from braindecode_censor.trials.stored import StoredSignals
 
 __all__ = ["CrossSubjectEvaluation"]
 
@@ -34,18 +35,28 @@ class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
         Folder of finished trainings: an evaluation that was interrupted goes on from there. None forgets.
     fleet : dict or None
         Options of :func:`~braindecode_censor.fleet.train_fleet`.
+    trials : tuple or None
+        Signals, names of classes and metadata of the one dataset, if they have been read already.
     **kwargs
         As for MOABB's evaluation.
     """
 
-    def __init__(self, *args, cache=None, fleet=None, **kwargs):
+    def __init__(self, *args, cache=None, fleet=None, trials=None, **kwargs):
         super().__init__(*args, **kwargs)
         self._forgotten = None if cache is not None else tempfile.TemporaryDirectory()
         self.cache = Path(self._forgotten.name if cache is None else cache)
         self.fleet = dict(fleet or {})
+        self.trials = trials
+
+    def _load_data(self, *args, **kwargs):
+        if self.trials is None:
+            return super()._load_data(*args, **kwargs)
+        X, *labels = self.trials
+        return _Parts(X) if isinstance(X, StoredSignals) else X, *labels
 
     def _build_task_list(self, dataset, X, y, metadata, *args, **kwargs):
         tasks = super()._build_task_list(dataset, X, y, metadata, *args, **kwargs)
+        X = X.signals if isinstance(X, _Parts) else X
         subjects, y = metadata["subject"].to_numpy(), np.asarray(y)
         codes = y if self.mne_labels else LabelEncoder().fit_transform(y)
         cache, waiting, known = TrainingCache(self.cache), {}, {}
@@ -69,6 +80,16 @@ class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
         # MOABB numbers the classes of a fold; they are the whole dataset's only if none is missing
         whole = len(np.unique(y[task["train_idx"]])) == len(np.unique(y))
         return clone(steps[0][1]) if ours and whole and task["config"]["param_grid"] is None else None
+
+
+class _Parts:
+    """Signals in a file, of which MOABB takes a fold's without reading them: who was trained before needs none."""
+
+    def __init__(self, signals):
+        self.signals, self.shape = signals, signals.shape
+
+    def __getitem__(self, positions):
+        return self.signals.part(positions)
 
 
 def _digests(X, y, subjects, seen, known):

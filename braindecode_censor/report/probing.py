@@ -57,7 +57,7 @@ def load_recording(out):
             "with the same arguments once more, and it is probed without training anything."
         )
     dataset = make_dataset(known["dataset"], known["dataset_options"])
-    recording = Recording(dataset, make_paradigm(known["paradigm"], dataset))
+    recording = Recording(dataset, make_paradigm(known["paradigm"], dataset), out)
     if digest_of_data(recording) != known["data"]:
         raise ValueError(
             f"dataset {known['dataset']!r} no longer gives the trials that out={str(out)!r} was trained on: "

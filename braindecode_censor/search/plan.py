@@ -2,11 +2,13 @@
 
 from collections import Counter
 
+import numpy as np
 from sklearn.base import clone
 
 from braindecode_censor.fleet.trial import sizes_of, why_alone
 from braindecode_censor.search.candidates import BASELINE
 from braindecode_censor.search.jobs import Job
+from braindecode_censor.trials.stored import take_part
 
 __all__ = [
     "count_trainings",
@@ -142,9 +144,9 @@ def time_epochs(grid, recording, training):
     seconds = {}
     for method, setting in first.items():
         job = Job(setting, 0, recording.all_subjects[0])
-        seen = job.seen(recording)
+        seen = np.flatnonzero(job.seen(recording))
         clf = clone(job.estimator(recording, {**training, "max_epochs": 2}))
-        clf.fit(recording.X[seen], recording.y[seen], subjects=recording.subjects[seen])
+        clf.fit(take_part(recording.X, seen), recording.y[seen], subjects=recording.subjects[seen])
         seconds[method] = min(row["dur"] for row in clf.history)  # the first epoch warms up
     return seconds
 

@@ -1,6 +1,7 @@
 """The trials of all people of a dataset, as MOABB hands them out."""
 
 import os
+import weakref
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from braindecode_censor.datasets import (
     get_dataset,
     with_paper_scores,
 )
+from braindecode_censor.search.spool import read_trials
 from braindecode_censor.storage.keys import subject_digests
 from braindecode_censor.trials.splits import validation_subject
 
@@ -33,11 +35,17 @@ class Recording:
         The dataset.
     paradigm : moabb.paradigms.base.BaseParadigm
         How its trials are cut.
+    folder : Path or None
+        Where more than 2 GiB of signals are kept, in a file that is gone with this object; None has all in memory.
 
     Attributes
     ----------
-    X, y, subjects : ndarray
-        Signals, numbers of the classes, and subjects.
+    X : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
+        Signals.
+    y, subjects : ndarray of shape (n_trials,)
+        Numbers of the classes, and subjects.
+    trials : tuple
+        Signals, names of the classes and metadata, as ``get_data`` of the paradigm returns them.
     classes : list of str
         Names of the classes, by number.
     all_subjects : list
@@ -46,8 +54,11 @@ class Recording:
         From :func:`~braindecode_censor.storage.keys.subject_digests`.
     """
 
-    def __init__(self, dataset, paradigm):
-        X, y, metadata = paradigm.get_data(dataset)
+    def __init__(self, dataset, paradigm, folder=None):
+        X, y, metadata, file = read_trials(dataset, paradigm, folder)
+        if file is not None:
+            weakref.finalize(self, file.close)  # at the end of the process at the latest
+        self.trials = X, y, metadata
         self.X, self.subjects = X, metadata["subject"].to_numpy()
         encoder = LabelEncoder().fit(y)
         self.y = encoder.transform(y)  # as MOABB's evaluation does

@@ -89,7 +89,7 @@ class TransferStudy:
         """Signals, numbers of classes and of people, and the sampling rate."""
         X, y, subjects, sfreq = self.read()
         codes, people = (np.unique(labels, return_inverse=True)[1] for labels in (y, subjects))
-        return np.asarray(X, dtype=np.float32), codes, people, sfreq
+        return X.astype(np.float32), codes, people, sfreq
 
     @property
     def n_people(self):

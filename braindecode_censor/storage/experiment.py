@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from braindecode_censor.storage.files import write_atomically
+from braindecode_censor.storage.files import SCRATCH, write_atomically
 
 __all__ = ["FORMAT", "open_experiment", "read_experiment"]
 
@@ -42,7 +42,8 @@ def open_experiment(out, identity):
             f"training and dataset_options must hold plain numbers, strings and lists, so that the experiment "
             f"can be written down: {error}."
         ) from None
-    used = [file for file in out.rglob("*") if file.is_file() and file.name not in (path.name, ".lock")]
+    ours = (path.name, ".lock", SCRATCH)
+    used = [file for file in out.rglob("*") if file.is_file() and not file.name.endswith(ours)]
     if not used:
         _write(path, identity, provenance())
         return

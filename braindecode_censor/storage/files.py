@@ -4,9 +4,13 @@ import contextlib
 import errno
 import fcntl
 import os
+import tempfile
 from pathlib import Path
 
-__all__ = ["StoreError", "clean", "clear_errors", "locked", "write_atomically"]
+__all__ = ["SCRATCH", "StoreError", "clean", "clear_errors", "locked", "open_scratch", "write_atomically"]
+
+#: How the names of files end that are nobody's results and go with the process that made them.
+SCRATCH = ".scratch"
 
 
 class StoreError(OSError):
@@ -48,6 +52,33 @@ def clean(out):
     """
     for path in Path(out).rglob("*.part"):
         path.unlink(missing_ok=True)
+    for path in Path(out).glob(f"*{SCRATCH}"):
+        with (
+            open(path, "rb") as file,
+            contextlib.suppress(BlockingIOError),
+        ):  # its process may live, or be this one
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+
+
+def open_scratch(folder):
+    """Open a file that is gone when it is closed; :func:`clean` removes that of a killed process.
+
+    Parameters
+    ----------
+    folder : Path
+        Where, made if need be.
+
+    Returns
+    -------
+    file : file
+        To be written to; other processes may read it by its name.
+    """
+    with clear_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = tempfile.NamedTemporaryFile(dir=folder, suffix=SCRATCH)  # noqa: SIM115
+        fcntl.flock(file, fcntl.LOCK_EX)  # tells that this process lives
+    return file
 
 
 def write_atomically(path, content):

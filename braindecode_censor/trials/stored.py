@@ -53,26 +53,28 @@ class StoredSignals:
         Which of them, in which order; None is all.
     change : callable or None
         Called with the trials read and their positions here; returns what is handed out instead.
+    dtype : dtype or None
+        Of what is handed out; None is that of the source, where half precision and integers become single precision.
 
     Attributes
     ----------
     shape : tuple of int
         Trials, channels and samples.
     dtype : dtype
-        Of what is handed out: half precision and integers become single precision.
+        Of what is handed out.
     """
 
     ndim = 3
 
-    def __init__(self, source, places=None, change=None):
+    def __init__(self, source, places=None, change=None, dtype=None):
         self.source, self.places, self.change = source, places, change
-        shape, dtype = getattr(source, "shape", None), getattr(source, "dtype", None)
+        shape, kept = getattr(source, "shape", None), getattr(source, "dtype", None)
         if isinstance(source, Dataset):
             first = np.asarray(source[0][0])
-            shape, dtype = (len(source), *first.shape), first.dtype
+            shape, kept = (len(source), *first.shape), first.dtype
         self.shape = (shape[0] if places is None else len(places), *shape[1:])
-        wide = np.issubdtype(dtype, np.floating) and dtype.itemsize >= 4
-        self.dtype = np.dtype(dtype if wide else np.float32)
+        wide = np.issubdtype(kept, np.floating) and kept.itemsize >= 4
+        self.dtype = np.dtype(dtype or (kept if wide else np.float32))
 
     def __len__(self):
         return self.shape[0]
@@ -134,7 +136,8 @@ class StoredSignals:
         part : StoredSignals
             As recorded.
         """
-        return StoredSignals(self.source, positions if self.places is None else self.places[positions])
+        places = positions if self.places is None else self.places[positions]
+        return StoredSignals(self.source, places, dtype=self.dtype)
 
     def changed(self, change):
         """Return the signals as they will be after a change, without reading them.
@@ -149,7 +152,22 @@ class StoredSignals:
         changed : StoredSignals
             The change is made whenever trials are read.
         """
-        return StoredSignals(self.source, self.places, change)
+        return StoredSignals(self.source, self.places, change, self.dtype)
+
+    def astype(self, dtype):
+        """Return the signals in another precision, without reading them.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Of what is handed out.
+
+        Returns
+        -------
+        signals : StoredSignals
+            Converted whenever they are read.
+        """
+        return StoredSignals(self.source, self.places, self.change, dtype)
 
 
 def _read(source, places):

@@ -277,3 +277,10 @@ def test_the_shell(tmp_path, capsys):
     assert [row for row in more["scores"] if row["seed"] == 0] == first["scores"]
     assert main(["report", "--out", out]) == 0
     assert "known of the person" in capsys.readouterr().out and (tmp_path / "out" / "report.html").is_file()
+
+
+def test_trials_in_a_file_give_the_same_table(result, tmp_path, monkeypatch):
+    monkeypatch.setattr("braindecode_censor.trials.stored.LARGEST_COPY", 0)
+    found = experiment(tmp_path / "out").run(report=False)
+    pd.testing.assert_frame_equal(found.scores, result.scores, rtol=0, atol=1e-12)
+    assert {path.name for path in trainings(found.out)} == {path.name for path in trainings(result.out)}
