@@ -172,7 +172,8 @@ def _answers(table):
     rows = []
     for row in table.itertuples():
         who = f"{GROUPS[row.group]} ({row.people:.0f})"
-        seeds = f"{row.lowest:+.3f} to {row.highest:+.3f} ({row.seeds})"
+        known = not pd.isna(row.lowest)
+        seeds = f"{row.lowest:+.3f} to {row.highest:+.3f} ({row.seeds})" if known else ""
         numbers = (_gain(row), seeds, _p(row.p), _p(row.p_holm), _number(row.detectable))
         rows.append((row.recording, row.base, who, _number(row.score), *numbers))
     return _table((*header, "smallest detectable"), rows)

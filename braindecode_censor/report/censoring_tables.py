@@ -136,8 +136,8 @@ def answers(gains):
                 else np.nan
             )
             where = {"recording": recording, "base": base, "group": group, "seeds": every.shape[2]}
-            by_seed = [nested[groups[group][:, k], k].mean() for k in range(every.shape[2])]
-            spread = {"lowest": min(by_seed), "highest": max(by_seed)}
+            by_seed = pd.DataFrame(np.where(groups[group], nested, np.nan)).mean()
+            spread = {"lowest": by_seed.min(), "highest": by_seed.max()}
             rows.append({**where, "score": score, "censored": censored, **spread, **row})
     return _corrected(pd.DataFrame(rows), ["recording"])
 

@@ -141,7 +141,7 @@ def test_tables_and_figures_are_written_for_the_documentation(results, tmp_path)
     _, out, _ = results
     plot_censoring.main(["--results", str(out), "--docs", str(tmp_path)])
     text = (tmp_path / "results" / "censoring.md").read_text()
-    assert text.startswith("## simulated") and "**no gain** was found" in text
+    assert text.startswith("**simulated**") and "**no gain** was found" in text
     settings = pd.read_csv(tmp_path / "results" / "censoring_settings.csv")
     assert set(settings["mode"]) == set(MODES) and settings["detectable"].notna().any()
     page = (tmp_path / "evidence.md").read_text()
