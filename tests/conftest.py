@@ -37,7 +37,7 @@ def data():
 @pytest.fixture
 def quick():
     """Parameters that keep a fit short."""
-    return {"max_epochs": 3, "batch_size": 32, "module__F1": 4, "module__D": 1}
+    return {"max_epochs": 2, "batch_size": 32, "module__F1": 4, "module__D": 1}
 
 
 @pytest.fixture(scope="session")

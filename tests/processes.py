@@ -8,14 +8,21 @@ them (tests/docs/test_cluster.py, tests/autotransfer/test_cli.py).
 from contextlib import contextmanager
 from multiprocessing import forkserver, get_context
 
+import pytest
+
 PRELOAD = ["matplotlib.pyplot", "braindecode_censor.autotransfer.experiment"]
 
 
 def fork_server():
-    """Return the context of a server that has imported what a training needs; it is started once per test worker."""
+    """Return the context of a server that has imported what a training needs; it is started once per test worker.
+
+    Its order of sets is another one than the test worker's, so that nothing can depend on it.
+    """
     context = get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
-    forkserver.ensure_running()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONHASHSEED", "4242")
+        forkserver.ensure_running()
     return context
 
 

@@ -2,13 +2,12 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
 import torch
+from docs.runner import run_script
 from people import mixed_people
 from sklearn.dummy import DummyClassifier
 
@@ -272,8 +271,9 @@ def test_a_killed_fit_goes_on(recordings, tmp_path):
     )
     args = ["fit", "--data", str(data), "--out", str(tmp_path / "d"), "--folder", str(tmp_path / "kept")]
     args += ["--trainings", "8", "--candidates", "riemann", "power", "--device", "cpu", "--quiet"]
-    killed = subprocess.run([sys.executable, "-c", code, *args], timeout=120, capture_output=True)
-    assert killed.returncode == -9 and not (tmp_path / "d").exists()
+    (tmp_path / "fit_and_die.py").write_text(code)
+    killed = run_script(tmp_path / "fit_and_die.py", tmp_path, 120, args)
+    assert killed.code == -9 and not (tmp_path / "d").exists()
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "kept" / "pairs").iterdir()}
     assert len(files) == 5
     with warnings.catch_warnings():

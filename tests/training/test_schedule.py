@@ -154,7 +154,7 @@ def test_optimisers_by_name(data, quick):
 
 
 def test_the_papers_keyword_arguments(data, quick):
-    clf = CensoredEEGClassifier(**{**PAPER, **quick}).fit(*data)
+    clf = CensoredEEGClassifier(**{**PAPER, **quick, "max_epochs": 3}).fit(*data)
     assert clf.valid_subject_ == 1
     assert 1 <= clf.best_epoch_ <= 3
     np.testing.assert_allclose(clf.history[:, "event_lr"], 1e-3 / np.sqrt([1, 2, 3]))

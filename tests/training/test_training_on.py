@@ -16,6 +16,12 @@ def words(data):
     return x, y, subjects
 
 
+@pytest.fixture
+def quick(quick):
+    """Three epochs, so that there is one between the first and the last."""
+    return {**quick, "max_epochs": 3}
+
+
 def _fit(data, quick, **options):
     return CensoredEEGClassifier(**{**quick, **options}).fit(*data)
 

@@ -116,14 +116,14 @@ def test_one_seed_gives_one_result(data, quick, method, mode):
 
     state = torch.get_rng_state()
     first = fit(0)
+    assert torch.equal(state, torch.get_rng_state()), "a fit must leave torch's generator as it was"
     torch.rand(7)  # what happened before must not matter
     again = fit(0)
     _assert_same(_weights(first), _weights(again))
     assert first.history[:, "subject_penalty"] == again.history[:, "subject_penalty"]
-    torch.set_rng_state(state)
-    other = fit(1)
-    assert torch.equal(state, torch.get_rng_state()), "a fit must leave torch's generator as it was"
-    assert not torch.equal(first.module_.conv_temporal.weight, other.module_.conv_temporal.weight)
+    if mode == "marginal":
+        other = fit(1)
+        assert not torch.equal(first.module_.conv_temporal.weight, other.module_.conv_temporal.weight)
 
 
 @pytest.mark.parametrize("mode", MODES[1:])
