@@ -22,13 +22,13 @@ def benchmark():
 
 
 def test_a_gain_is_said_where_people_differ(benchmark):
-    found = [benchmark.detect("people differ", seed) for seed in range(3)]
-    assert [row["said"] for row in found] == ["gain"] * 3
+    found = [benchmark.detect("people differ", seed) for seed in range(10)]
+    assert sum(row["said"] == "gain" for row in found) >= 9
     assert np.mean([row["mean"] for row in found]) > 0.1
 
 
 def test_no_gain_is_said_where_people_are_alike(benchmark):
-    found = [benchmark.detect("people alike", seed) for seed in range(4)]
+    found = [benchmark.detect("people alike", seed) for seed in range(10)]
     assert sum(row["said"] != "noise" for row in found) <= 1
     assert abs(np.mean([row["mean"] for row in found])) < 0.03
 
