@@ -2,6 +2,7 @@
 
     python benchmarks/memory.py            # 100,000 trials of 64 channels and 256 samples: 6.5 GB on disk
     python benchmarks/memory.py --quick    # 60 MB
+    python benchmarks/memory.py --experiment    # AutoTransfer on 20 people (131 MB), trials in a file and in memory
 
 The peak is that of anonymous memory (RssAnon and RssShmem of /proc/self/status). The resident set is printed beside it:
 it counts the pages of the mapped file too, which are the page cache's and are given up whenever somebody needs them.
@@ -20,7 +21,8 @@ import numpy as np
 import torch
 from skorch.callbacks import Callback
 
-from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor import AutoTransfer, CensoredEEGClassifier
+from braindecode_censor.trials import stored
 
 
 def memory():
@@ -83,6 +85,38 @@ def train(X, y, subjects, steps, **options):
     return peak, 1e3 * np.median(np.diff(ends[len(ends) // 10 :], axis=0), axis=0), taken
 
 
+def run_experiment(out, largest):
+    """Return size of the trials, peak memory and seconds of an experiment that holds at most so many bytes of them."""
+    stored.LARGEST_COPY = largest
+    data = {"n_subjects": 20, "n_trials": 100, "n_channels": 32, "sfreq": 256.0, "duration": 1.0}
+    training = {"max_steps": 10, "batch_size": 64, "module__F1": 2, "module__D": 1}
+    grid = [{"method": "mmd", "mode": "marginal", "weight": 0.1}]
+    experiment = AutoTransfer("simulated", out, grid, dataset_options=data, training=training)
+    started = time.perf_counter()
+    with Peak() as peak:
+        experiment.run(report=False)
+    return experiment.recording.X.nbytes, peak, time.perf_counter() - started
+
+
+def compare_experiments(folder):
+    """Print the peaks of an experiment on a file and of one in memory, and whether their scores are the same bytes."""
+    few = {"n_subjects": 4, "n_trials": 8}
+    AutoTransfer(
+        "simulated", Path(folder, "first"), "quick", dataset_options=few, training={"max_steps": 1}
+    ).plan()
+    for name, largest in (
+        ("file", 0),
+        ("memory", stored.LARGEST_COPY),
+    ):  # what memory took is not always given back
+        size, peak, seconds = run_experiment(Path(folder, name), largest)
+        print(
+            f"trials of {size / 1e6:.0f} MB in {name}: peak {peak.anonymous / 1e6:.0f} MB, {seconds:.0f} s",
+            flush=True,
+        )
+    scores = [Path(folder, name, "scores.csv").read_bytes() for name in ("file", "memory")]
+    print(f"scores are {'the same bytes' if scores[0] == scores[1] else 'DIFFERENT'}")
+
+
 def main():
     """Write the file, train on it and on what is in memory, and print both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -96,10 +130,15 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--folder", default=None, help="where the file is written, and deleted again")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--experiment", action="store_true", help="an experiment instead of one training")
     args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    if args.experiment:
+        with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+            compare_experiments(folder)
+        return
     if args.quick:
         args.trials, args.channels, args.samples, args.steps, args.people = 7500, 16, 128, 20, 10
-    torch.set_num_threads(args.threads)
     shape = args.trials, args.channels, args.samples
     size = 4 * np.prod(shape)
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
