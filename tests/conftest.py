@@ -3,17 +3,17 @@ import warnings
 
 import pytest
 import shared
-import torch
-from rhythms import simulate
 
-# Two pytest workers with many threads each fight over two cores.
-torch.set_num_threads(1)
+# torch is imported by those who use it: the process that only hands tests to workers would make them wait.
 
 
 def pytest_collection_finish():
-    """Keep what was imported out of every later search for garbage, of which libraries ask for some."""
+    """Use one thread, and keep what was imported out of every later search for garbage."""
+    import torch
+
+    torch.set_num_threads(1)  # two workers with many threads each fight over two cores
     gc.collect()
-    gc.freeze()
+    gc.freeze()  # libraries ask for such searches
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,12 +25,16 @@ def home(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def seeded():
     """Make every test repeatable, whatever ran before it."""
+    import torch
+
     torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")
 def data():
     """Five subjects, two classes, both visible in the signal."""
+    from rhythms import simulate
+
     return simulate()
 
 

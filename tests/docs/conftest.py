@@ -1,10 +1,8 @@
 import shutil
-import subprocess
-import sys
 
 import pytest
 from browser import browser, opened  # noqa: F401
-from docs.runner import ROOT
+from docs.runner import ROOT, run_script
 from shared import once
 
 GENERATED = shutil.ignore_patterns("_build", "gallery", "generated", "__pycache__")
@@ -23,11 +21,8 @@ def _build(folder):
     for path in [*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/README.md")]:
         (folder / path.relative_to(ROOT)).parent.mkdir(exist_ok=True)
         shutil.copy(path, folder / path.relative_to(ROOT))
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-D", "plot_gallery=0"]
-    built = subprocess.run(
-        [*command, "-b", "html", folder / "docs", folder / "html"],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    (folder / "log").write_text(f"{built.returncode}\n{built.stdout}{built.stderr}")
+    script = folder / "build.py"
+    script.write_text("import sys\nfrom sphinx.cmd.build import main\nsys.exit(main(sys.argv[1:]))\n")
+    options = ["-q", "-W", "--keep-going", "-D", "plot_gallery=0", "-b", "html"]
+    built = run_script(script, folder, 240, [*options, folder / "docs", folder / "html"])
+    (folder / "log").write_text(f"{built.code}\n{built.output}")

@@ -95,7 +95,7 @@ def test_every_example_is_checked():
 def test_example(name, tmp_path):
     if name == "lightning_module":
         pytest.importorskip("lightning")
-    run = run_script(EXAMPLES / f"{name}.py", tmp_path)
+    run = run_script(EXAMPLES / f"{name}.py", tmp_path, figures=["results", "leakage"])
     assert run.code == 0, run.output[-3000:]
     assert run.seconds < 60
     assert run.figures > 0 or name in WITHOUT_FIGURE

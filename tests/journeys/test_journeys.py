@@ -11,6 +11,6 @@ JOURNEYS = ("braindecode_user", "moabb_user", "practitioner", "reader_of_the_pap
 
 @pytest.mark.parametrize("name", JOURNEYS)
 def test_journey(name, tmp_path):
-    run = run_script(HERE / f"{name}.py", tmp_path, timeout=120)
+    run = run_script(HERE / f"{name}.py", tmp_path, timeout=120, figures=["results"])
     assert run.code == 0, run.output[-3000:]
     assert run.seconds < 30

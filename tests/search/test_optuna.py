@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from tiny import FULL_GRID, GRID, copy_of, experiment, finished, run
+from tiny import FULL_GRID, GRID, TRAINING, copy_of, experiment, finished, run
 
 from braindecode_censor.penalties.options import search_space_of
 from braindecode_censor.search.candidates import METHODS
@@ -22,7 +22,8 @@ def test_proposals_are_valid_settings_within_the_ranges(method):
         assert all(("reg" in dict(s.options)) == (dict(s.options)["score"] != "ssge") for s in settings)
 
 
-OPTIONS = {"search": "optuna", "trials": 4, "grid": GRID}
+ONE_EPOCH = {**TRAINING, "max_epochs": 1}
+OPTIONS = {"search": "optuna", "trials": 4, "grid": GRID, "training": ONE_EPOCH}
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +130,7 @@ def test_two_machines_share_a_database(tmp_path):
         "search": "optuna",
         "trials": 3,
         "grid": GRID[1:],
+        "training": ONE_EPOCH,
         "storage": f"sqlite:///{tmp_path}/studies.db",
     }
     one, two = (run(tmp_path / name, **options) for name in ("one", "two"))
