@@ -53,12 +53,10 @@ def clean(out):
     for path in Path(out).rglob("*.part"):
         path.unlink(missing_ok=True)
     for path in Path(out).glob(f"*{SCRATCH}"):
-        with (
-            open(path, "rb") as file,
-            contextlib.suppress(BlockingIOError),
-        ):  # its process may live, or be this one
+        # its process may live, or be this one, or end while we look
+        with contextlib.suppress(BlockingIOError, FileNotFoundError), open(path, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)
+            path.unlink()
 
 
 def open_scratch(folder):
