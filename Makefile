@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Two workers with one thread each use two cores fully; several torch processes with many threads thrash.
 WORKERS ?= 2
 
-.PHONY: setup demo figures test test-oldest lint docs benchmarks clean
+.PHONY: setup demo figures test test-oldest style lint docs benchmarks clean
 
 setup: $(STAMP)
 
@@ -34,12 +34,15 @@ figures: setup
 	  $(BIN)/python paper_figures/plot_all.py --results $(RESULTS); \
 	fi
 
-lint: setup
+style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+lint: style
 	$(BIN)/python tests/project/validate_docstrings.py
 
-test: lint
+# The docstrings are checked by a test too, beside other tests instead of before them.
+test: style
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # The four journeys and a few tests with the oldest versions that pyproject.toml allows, in an environment of its own.

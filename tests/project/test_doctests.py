@@ -1,11 +1,18 @@
-"""Do the examples in the docstrings run?"""
+"""Are the docstrings complete, and do their examples run?"""
 
 import doctest
 
 import pytest
-from project.validate_docstrings import modules
+from project.validate_docstrings import find_complaints, modules
 
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_public_docstring_is_complete():
+    complaints, names = find_complaints()
+    assert complaints == []
+    assert len(names) > 300
 
 
 @pytest.mark.filterwarnings("ignore")
