@@ -16,7 +16,7 @@ from braindecode_censor.datasets import save_subject
 from braindecode_censor.datasets.errp import FEEDBACKS, TRAIN
 from braindecode_censor.datasets.errp_csv import COLUMNS
 
-STEP = 20  # rows between two feedbacks: epochs overlap, numbers of trials stay those of the release
+STEP = 15  # rows between two feedbacks: epochs overlap, numbers of trials stay those of the release
 
 
 def errp_table(labels, onsets, n_rows, seed):

@@ -117,7 +117,7 @@ def test_a_model_that_does_not_know_a_class_gives_it_no_chance():
     np.testing.assert_array_equal(P, [[0.5, 0, 0.5, 0]] * 3)
 
 
-@pytest.mark.parametrize("limit", [3, 8, 14, 24])
+@pytest.mark.parametrize("limit", [3, 8, 24])
 def test_a_number_of_trainings_is_kept(limit):
     """Of the thirty that five candidates and six pairs would be."""
     result = search([*CLASSICAL, *NETS], make_data(n_people=4), max_trainings=limit)
