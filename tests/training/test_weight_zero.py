@@ -35,9 +35,14 @@ def _plain(data, callbacks, seed=0):
     return net.fit(x, y)
 
 
+@pytest.fixture(scope="module")
+def plain(data):
+    """Braindecode's classifier with nothing of ours."""
+    return _plain(data, None)
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_the_callback_with_weight_zero_changes_nothing(data, method):
-    plain = _plain(data, None)
+def test_the_callback_with_weight_zero_changes_nothing(data, plain, method):
     watched = _plain(data, [Censor(method, "marginal", weight=0, subjects=data[2])])
     _assert_same(_weights(plain), _weights(watched))
     names = ("train_loss", "valid_loss", "valid_acc")
@@ -46,8 +51,7 @@ def test_the_callback_with_weight_zero_changes_nothing(data, method):
     assert all(np.isfinite(watched.history[:, "subject_penalty"]))
 
 
-def test_the_callback_with_a_weight_does_change_the_weights(data):
-    plain = _plain(data, None)
+def test_the_callback_with_a_weight_does_change_the_weights(data, plain):
     censored = _plain(data, [Censor("mmd", weight=10.0, subjects=data[2])])
     assert not torch.equal(
         plain.module_.conv_separable_point.weight, censored.module_.conv_separable_point.weight
