@@ -115,7 +115,7 @@ def join_heldout(parts):
     Returns
     -------
     whole : HeldOut
-        Of the pairs of all parts.
+        Of the pairs of all parts. A pair that several of them have counts once, by the last.
     """
     whole = HeldOut(parts[0].labels, [pair for part in parts for pair in part.pairs])
     for name in parts[0].found:
