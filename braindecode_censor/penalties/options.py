@@ -27,6 +27,7 @@ Everybody else asks this module:
 """
 
 import inspect
+from functools import cache
 from typing import NamedTuple
 
 from braindecode_censor._check import check_choice
@@ -218,6 +219,11 @@ def measure_options(make):
     names : list of str
         Arguments of the constructor and of its base classes, and of the score estimators where it hands them on.
     """
+    return list(_measure_options(make, tuple(SCORES.values())))
+
+
+@cache  # asked for by every estimator that is made; reading signatures takes longer than all else in its constructor
+def _measure_options(make, scores):
     names = {}
     for kind in inspect.getmro(make) if inspect.isclass(make) else (make,):
         if kind is object or not (kind is make or issubclass(kind, Measure)):
@@ -226,6 +232,6 @@ def measure_options(make):
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
                 names[name] = None
             elif name == "score_keywords":  # handed on to the score estimator
-                for score in SCORES.values():
+                for score in scores:
                     names |= dict.fromkeys(inspect.signature(score).parameters)
-    return [name for name in names if name not in _SIZES]
+    return tuple(name for name in names if name not in _SIZES)
