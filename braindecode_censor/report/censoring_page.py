@@ -95,7 +95,7 @@ def as_markdown(tables):
         cost = tables["cost"][tables["cost"]["recording"] == recording]
         lines = [_sentence(row) for row in found.itertuples() if row.group == "all"]
         told = f"{cost['trainings'].sum():.0f} trainings of {_steps(cost)}"
-        parts.append(f"**{recording}** ({told}, {cost['seconds'].sum() / 60:.1f} minutes of the device).")
+        parts.append(f"**{recording}** ({told}, {cost['seconds'].sum() / 60:.1f} minutes of a process).")
         parts.append("\n".join(f"* {line}" for line in lines))
     return "\n\n".join([*parts, _usual(tables["settings"]), _answers(tables["answers"])]) + "\n"
 
