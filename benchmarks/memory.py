@@ -100,19 +100,13 @@ def run_experiment(out, largest):
 
 def compare_experiments(folder):
     """Print the peaks of an experiment on a file and of one in memory, and whether their scores are the same bytes."""
-    few = {"n_subjects": 4, "n_trials": 8}
-    AutoTransfer(
-        "simulated", Path(folder, "first"), "quick", dataset_options=few, training={"max_steps": 1}
-    ).plan()
-    for name, largest in (
-        ("file", 0),
-        ("memory", stored.LARGEST_COPY),
-    ):  # what memory took is not always given back
+    options = {"dataset_options": {"n_subjects": 4, "n_trials": 8}, "training": {"max_steps": 1}}
+    AutoTransfer("simulated", Path(folder, "first"), "quick", **options).plan()  # for its imports
+    # the file comes first, because what memory took is not always given back
+    for name, largest in {"file": 0, "memory": stored.LARGEST_COPY}.items():
         size, peak, seconds = run_experiment(Path(folder, name), largest)
-        print(
-            f"trials of {size / 1e6:.0f} MB in {name}: peak {peak.anonymous / 1e6:.0f} MB, {seconds:.0f} s",
-            flush=True,
-        )
+        told = f"peak {peak.anonymous / 1e6:.0f} MB, {seconds:.0f} s"
+        print(f"trials of {size / 1e6:.0f} MB in {name}: {told}", flush=True)
     scores = [Path(folder, name, "scores.csv").read_bytes() for name in ("file", "memory")]
     print(f"scores are {'the same bytes' if scores[0] == scores[1] else 'DIFFERENT'}")
 

@@ -42,8 +42,8 @@ def open_experiment(out, identity):
             f"training and dataset_options must hold plain numbers, strings and lists, so that the experiment "
             f"can be written down: {error}."
         ) from None
-    ours = (path.name, ".lock", SCRATCH)
-    used = [file for file in out.rglob("*") if file.is_file() and not file.name.endswith(ours)]
+    others = (file for file in out.rglob("*") if file.name not in (path.name, ".lock"))
+    used = [file for file in others if file.is_file() and file.suffix != SCRATCH]
     if not used:
         _write(path, identity, provenance())
         return
