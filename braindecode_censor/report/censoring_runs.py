@@ -1,5 +1,6 @@
 """Running the censoring study: recordings are read once per process, and every finished seed is a file."""
 
+import hashlib
 import io
 import json
 import time
@@ -96,15 +97,22 @@ def run_seeds(args, options, name, base, seeds):
         return f"{what}: finished before"
     if time.time() > args.deadline:
         return f"{what}: no time left"
-    started = time.monotonic()
-    for seed, arrays in study.run(seeds).items():
+    started, unfinished = time.monotonic(), _unfinished(args.out / name / base, told, seeds)
+    unfinished.mkdir(parents=True, exist_ok=True)
+    for seed, arrays in study.run(seeds, unfinished).items():
         seconds = (time.monotonic() - started) / len(seeds)
         trainings = len(study.settings) * arrays["leakage"].shape[1]
         note = {**told, "seconds": seconds, "trainings": trainings, "device": args.device}
         buffer = io.BytesIO()
         np.savez_compressed(buffer, y=study.y, people=study.people, note=json.dumps(note), **arrays)
         write_atomically(paths[seed], buffer.getvalue())
+    unfinished.rmdir()
     return f"{what}: {time.monotonic() - started:.1f} s"
+
+
+def _unfinished(folder, *what):
+    """Where trainings of exactly these settings and seeds are saved."""
+    return folder / f"unfinished_{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}"
 
 
 @cache

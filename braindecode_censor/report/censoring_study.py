@@ -135,13 +135,15 @@ class Study:
             **{name: self.options[name] for name in names},
         }
 
-    def run(self, seeds):
+    def run(self, seeds, folder=None):
         """Train all settings on all folds with some seeds, all at once.
 
         Parameters
         ----------
         seeds : list of int
             Seeds.
+        folder : path-like or None
+            Where trainings are saved once a minute, so that the next call goes on with them.
 
         Returns
         -------
@@ -164,9 +166,9 @@ class Study:
             for k, setting in enumerate(self.settings):
                 trials = shuffled if setting.control == "labels" else seen
                 estimator = self._estimator(setting, seed * _FAR + fold, validating)
-                tasks.append(((seed, fold, k), estimator, trials))
+                tasks.append(((seed, fold, k), estimator, trials))  # also the name under which it is saved
         rows, owners = np.concatenate(rows), np.concatenate(owners)
-        trained, options = {}, {"group_size": self.options["group_size"]}
+        trained, options = {}, {"group_size": self.options["group_size"], "folder": folder}
         for member in train_fleet(tasks, self.signals[rows], self.y[rows], owners, **options):
             if member.error is None:
                 trained[member.key] = member.clf

@@ -1,6 +1,7 @@
 """The censoring study, on people so few that it takes seconds: what is trained, what is not seen, what is drawn."""
 
 import importlib.util
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from people import mixed_people
 
 from braindecode_censor.figures import plot_censoring
-from braindecode_censor.report import censoring_runs
+from braindecode_censor.fleet import train_fleet
+from braindecode_censor.fleet.group import Group
+from braindecode_censor.report import censoring_runs, censoring_study
 from braindecode_censor.report.censoring_study import MODES, Study, make_folds, make_settings
 from braindecode_censor.search.candidates import METHODS
 from braindecode_censor.search.family import find_candidates
@@ -64,6 +67,32 @@ def test_a_network_of_the_study_is_the_estimator_of_that_name(found):
         )  # kept in half precision
         score = np.mean([(expected[study.y[mine] == c].argmax(1) == c).mean() for c in (0, 1)])
         assert arrays["scores"][k, person] == pytest.approx(score)
+
+
+def test_an_interrupted_run_goes_on_where_it_was(found, tmp_path, monkeypatch):
+    """Saved after every epoch here, and interrupted in the second."""
+    study, arrays = found
+    monkeypatch.setattr(censoring_study, "train_fleet", partial(train_fleet, every=0.0))
+    epochs, close = [], Group.close_epoch
+
+    def interrupt(group, *args):
+        epochs.append(group.members[0].epoch)
+        if epochs[-1] == 1 and len(set(epochs)) == 2 and not resumed:
+            raise KeyboardInterrupt
+        close(group, *args)
+
+    monkeypatch.setattr(Group, "close_epoch", interrupt)
+    resumed = False
+    with pytest.raises(KeyboardInterrupt):
+        study.run([3], tmp_path)
+    assert list(tmp_path.iterdir())
+    resumed = True
+    epochs.clear()
+    again = study.run([3], tmp_path)[3]
+    assert min(epochs) == 1  # nobody began anew
+    assert not list(tmp_path.iterdir())
+    for name, array in arrays.items():
+        np.testing.assert_allclose(again[name], array, atol=2e-3, err_msg=name)
 
 
 def test_classes_of_people_left_out_are_not_seen(found):
