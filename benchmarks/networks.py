@@ -3,7 +3,7 @@
 Networks: 64 members each, without a penalty; stock is Braindecode's EEGClassifier, alone is CensoredEEGClassifier, both
 one training at a time. The fleet has three columns, of which the first is what `train_fleet` does on a GPU:
 
-products   all members as one, their convolutions as matrix products
+products   all members as one, their convolutions as matrix products unless they see 128 channels or more
 grouped    all members as one, their convolutions as torch batches them: as many groups as there are members
 looped     member by member within one process, which is what `train_fleet` does on a CPU
 

@@ -28,6 +28,7 @@ from braindecode_censor.report.censoring_tables import (
     gains_by_setting,
     gains_by_weight,
     read_gains,
+    seed_sets,
 )
 from braindecode_censor.report.gain import choose_nested
 
@@ -48,7 +49,7 @@ def make_tables(out):
     Returns
     -------
     tables : dict of str to DataFrame
-        ``answers``, ``settings``, ``controls``, ``weights``, ``half``, ``cost`` and ``people``.
+        ``answers``, ``settings``, ``sets``, ``controls``, ``weights``, ``half``, ``cost`` and ``people``.
     """
     scores, leakage = collect(out)
     gains = read_gains(scores)
@@ -59,6 +60,7 @@ def make_tables(out):
     return {
         "answers": answers(gains),
         "settings": gains_by_setting(gains),
+        "sets": seed_sets(scores),
         "controls": controls(gains),
         "weights": weights,
         "half": costs_of_half(weights),
@@ -228,6 +230,10 @@ def main(argv=None):
     targets = [(args.results / "tables", args.results / "figures")]
     if args.docs is not None:
         targets.append((args.docs / "results", args.docs / "_static"))
+    for name, table in tables.items():
+        path = args.results / "tables" / f"{_NAME}_{name}.csv"
+        path.parent.mkdir(exist_ok=True)
+        table.to_csv(path, index=False, float_format="%.4g")
     with style():
         figures = {
             f"{_NAME}_trade": draw_trade(tables["weights"]),
@@ -239,8 +245,6 @@ def main(argv=None):
         for table_folder, figure_folder in targets:
             for folder in (table_folder, figure_folder):
                 folder.mkdir(parents=True, exist_ok=True)
-            for name, table in tables.items():
-                table.to_csv(table_folder / f"{_NAME}_{name}.csv", index=False, float_format="%.4g")
             (table_folder / f"{_NAME}.md").write_text(text)
             for name, figure in figures.items():
                 figure.savefig(figure_folder / f"{name}.png", dpi=150)

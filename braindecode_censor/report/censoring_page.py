@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from braindecode_censor.report.censoring_tables import GROUPS
+from braindecode_censor.report.censoring_tables import GROUPS, count_sure
 
 __all__ = ["as_details", "as_markdown", "as_page"]
 
@@ -14,25 +14,30 @@ top of decoders that are trained well without it, and on top of the paper's prot
 training without the penalty: the same seeds, the same folds of people, the same kind of batches.
 
 ```
-python paper_figures/run_censoring.py --data DIR --out results/censoring --device cuda  # goes on if interrupted
+# Widely: three recipes, four weights, short trainings. Then, in the same folder, deeply: each recording's best recipe.
+STUDY="python paper_figures/run_censoring.py --data DIR --out results/censoring --device cuda"
+$STUDY --seeds 2 --folds 3 --levels 0.3 1 3 10 --max-steps 300 --jobs 3
+DEEP="$STUDY --at-once 4 --levels 1 3 --max-steps 1000 --group-size 2048"
+$DEEP --seeds 8 --recording erp_uci_smni --base person
+$DEEP --seeds 8 --recording ssvep_exo --base euclidean
+$DEEP --seeds 4 --recording emg_myo --base person
 python paper_figures/plot_censoring.py --results results/censoring --docs docs  # writes all that is below
 ```
 
-**How it was measured.** Five methods in three modes, each with several weights, on top of each recipe of the table.
-People are shared out to a few folds, anew with every seed, and everybody is decoded by networks that have not seen
-them: with the person's own unlabelled trials, by the paper's protocol with nothing but the trial. Scores are
-balanced accuracies. *Leakage* is how often a fresh linear probe, cross-validated over the trials of the training
-people, names the person from the code, less chance: from the whole code, class by class for conditional censoring,
-from the first half for complementary censoring.
+An interrupted run goes on where it was. **How it was measured.** Five methods in three modes, each with several
+weights, on top of each recipe of the table. People are shared out to a few folds, anew with every seed, and everybody
+is decoded by networks that have not seen them: with the person's own unlabelled trials, by the paper's protocol with
+nothing but the trial. Scores are balanced accuracies. *Leakage* is how often a fresh linear probe, cross-validated over
+the trials of the training people, names the person from the code, less chance: from the whole code, class by class for
+conditional censoring, from the first half for complementary censoring.
 
 **How it is judged.** A weight, or a method, is chosen for every person by all *other* people, so the gain is what a
 user would have got; its interval and its p come from a wild bootstrap over people and seeds in which the choice is
 repeated. p is corrected by Holm's method within a question: all rows of a recording for the first table, the
 fifteen methods and modes for the next. *Weaker half*: by the baseline's *other* seeds, because people who are weak
 by the very scores they are compared with gain by luck. *Smallest detectable*: a gain of this size would have passed
-the corrected test with a probability of 80 %. It is large where a choice is tested: among many settings, of which
-those with large weights vary widely between people, one can look good by luck. The usual weight of a method and
-mode, which nobody chose, is tested beside it.
+the corrected test with a probability of 80 %. It is larger where a choice is tested, because among many settings one
+can look good by luck. The usual weight of a method and mode, which nobody chose, is tested beside it.
 """
 _FIGURES = {
     "trade": "Gain against what is left of the leakage; every point is a method, a mode and a weight. Points to the "
@@ -83,7 +88,7 @@ def as_markdown(tables):
     Parameters
     ----------
     tables : dict of str to DataFrame
-        ``answers``, ``settings`` and ``cost``.
+        ``answers``, ``settings``, ``half``, ``sets`` and ``cost``.
 
     Returns
     -------
@@ -93,11 +98,19 @@ def as_markdown(tables):
     parts = []
     for recording, found in tables["answers"].groupby("recording", sort=False):
         cost = tables["cost"][tables["cost"]["recording"] == recording]
-        lines = [_sentence(row) for row in found.itertuples() if row.group == "all"]
-        told = f"{cost['trainings'].sum():.0f} trainings of {_steps(cost)}"
-        parts.append(f"**{recording}** ({told}, {cost['seconds'].sum() / 60:.1f} minutes of a process).")
+        told = (
+            f"{cost['trainings'].sum():.0f} trainings, {cost['seconds'].sum() / 60:.1f} minutes of a process"
+        )
+        parts.append(f"**{recording}** ({told}).")
+        lines = [_sentence(row, cost) for row in found.itertuples() if row.group == "all"]
         parts.append("\n".join(f"* {line}" for line in lines))
-    return "\n\n".join([*parts, _usual(tables["settings"]), _answers(tables["answers"])]) + "\n"
+    parts += [_usual(tables["settings"]), _leakage(tables["half"]), _answers(tables["answers"])]
+    if len(tables["sets"]):
+        parts += [
+            "The same by two halves of the seeds, each as if it were the whole study:",
+            _sets(tables["sets"]),
+        ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _steps(cost):
@@ -106,13 +119,30 @@ def _steps(cost):
 
 
 def _usual(settings):
-    """How many of the weights that nobody chose help or hurt."""
-    known = settings[(settings["group"] == "all") & settings["usual_p_holm"].notna()]
-    sure = known["usual_p_holm"] < 0.05
-    helps, hurts = (int((sure & (sign * known["usual_gain"] > 0)).sum()) for sign in (1, -1))
-    found = f"{helps} of {len(known)} settings help and {hurts} hurt after correction"
-    detectable = f"median of the smallest detectable gain {known['usual_detectable'].median():.3f}"
-    return f"With usual weights, chosen by nobody, {found}; {detectable}."
+    """How many of the weights that nobody chose help or hurt, on top of each recipe."""
+    found = []
+    for (recording, base), part in settings.groupby(["recording", "base"], sort=False):
+        count = count_sure(part)
+        if count["helps"] or count["hurts"]:
+            found.append(f"{recording} on `{base}` {count['helps']} and {count['hurts']}")
+    count = count_sure(settings)
+    known = settings.loc[settings["group"] == "all", "usual_detectable"]
+    text = f"{count['helps']} of {count['settings']} settings help and {count['hurts']} hurt after correction"
+    where = f" ({', '.join(found)})" if found else ""
+    detectable = f"median of the smallest detectable gain {known.median():.3f}"
+    return f"With usual weights, chosen by nobody, {text}{where}; {detectable}."
+
+
+def _leakage(half):
+    leaking = half[half["least"].notna()]
+    if leaking.empty:
+        return "Without censoring the networks hardly leak."
+    halved = leaking[leaking["weight"].notna()]
+    cost = f", where the median gain is {halved['gain'].median():+.3f}" if len(halved) else ""
+    return (
+        f"Leakage falls with the weight in {leaking['falls'].sum():.0f} of {len(leaking)} settings whose uncensored "
+        f"network leaks, and by half in {len(halved)}{cost}."
+    )
 
 
 def as_details(tables):
@@ -142,12 +172,13 @@ def as_details(tables):
     return "\n\n".join(parts) + "\n"
 
 
-def _sentence(row):
+def _sentence(row, cost):
+    how = f"{_steps(cost[cost['base'] == row.base])}, {row.seeds} seed{'s' * (row.seeds > 1)}"
     told = f"{row.gain:+.3f} ({row.low:+.3f} to {row.high:+.3f}, corrected p = {_p(row.p_holm)})"
     if row.p_holm < 0.05:
-        return f"On top of `{row.base}` censoring **{'helps' if row.gain > 0 else 'hurts'}**: {told}."
+        return f"On top of `{row.base}` ({how}) censoring **{'helps' if row.gain > 0 else 'hurts'}**: {told}."
     found = f"A gain of {row.detectable:.3f} would have been found with a probability of 80 %"
-    return f"On top of `{row.base}` **no gain** was found: {told}. {found}."
+    return f"On top of `{row.base}` ({how}) **no gain** was found: {told}. {found}."
 
 
 def _p(value):
@@ -177,6 +208,15 @@ def _answers(table):
         numbers = (_gain(row), seeds, _p(row.p), _p(row.p_holm), _number(row.detectable))
         rows.append((row.recording, row.base, who, _number(row.score), *numbers))
     return _table((*header, "smallest detectable"), rows)
+
+
+def _sets(table):
+    header = ("recording", "recipe", "seeds", "gain", "corrected p", "usual weights that help", "that hurt")
+    rows = []
+    for row in table.itertuples():
+        counts = (f"{count} of {row.settings}" for count in (row.helps, row.hurts))
+        rows.append((row.recording, row.base, row.seeds, _gain(row), _p(row.p_holm), *counts))
+    return _table(header, rows)
 
 
 def _settings(table):
@@ -210,9 +250,13 @@ def _share(value):
     return "hardly leaks" if pd.isna(value) else f"{value:.2f}"
 
 
+def _falls(row):
+    return "" if pd.isna(row.least) else "yes" if row.falls else "no"
+
+
 def _half(table):
     rows = [
-        (row.base, row.method, row.mode, "yes" if row.falls else "no", _share(row.least))
+        (row.base, row.method, row.mode, _falls(row), _share(row.least))
         + (("not reached", "") if pd.isna(row.weight) else (f"{row.weight:g}", _gain(row)))
         for row in table.itertuples()
     ]

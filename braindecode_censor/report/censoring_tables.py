@@ -19,12 +19,15 @@ __all__ = [
     "answers",
     "controls",
     "costs_of_half",
+    "count_sure",
     "gains_by_setting",
     "gains_by_weight",
     "read_gains",
+    "seed_sets",
 ]
 
 _WHERE = ["recording", "base"]
+_COUNTS = ["settings", "helps", "hurts"]
 _HALF = 0.5
 #: A probe that is better than chance by less than this says nothing about what is left.
 _LEAST_LEAKAGE = 0.02
@@ -142,6 +145,51 @@ def answers(gains):
     return _corrected(pd.DataFrame(rows), ["recording"])
 
 
+def seed_sets(scores):
+    """Ask the same of either half of the seeds, as if each half were the whole study.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        All of them. Recipes with fewer than four seeds are left out.
+
+    Returns
+    -------
+    table : DataFrame
+        One row per recording, base and half: ``seeds``, the nested ``gain`` of everybody with ``low``, ``high`` and
+        ``p_holm``, and how many of ``settings`` help and hurt after correction with weights that nobody chose.
+    """
+    rows = []
+    for _, part in scores.groupby(_WHERE):
+        seeds = sorted(part["seed"].unique())
+        if len(seeds) < 4:
+            continue
+        for half in np.array_split(seeds, 2):
+            gains = read_gains(part[part["seed"].isin(half)])
+            row = answers(gains).iloc[0][[*_WHERE, "gain", "low", "high", "p_holm"]].to_dict()
+            rows.append({**row, "seeds": f"{half[0]} to {half[-1]}", **count_sure(gains_by_setting(gains))})
+    return pd.DataFrame(rows, columns=[*_WHERE, "seeds", "gain", "low", "high", "p_holm", *_COUNTS])
+
+
+def count_sure(settings):
+    """Count the weights that nobody chose and that help or hurt.
+
+    Parameters
+    ----------
+    settings : DataFrame
+        From :func:`gains_by_setting`.
+
+    Returns
+    -------
+    counts : dict of str to int
+        ``settings``, ``helps`` and ``hurts``, of everybody, after correction.
+    """
+    known = settings[(settings["group"] == "all") & settings["usual_p_holm"].notna()]
+    sure = known["usual_p_holm"] < 0.05
+    helps, hurts = (int((sure & (sign * known["usual_gain"] > 0)).sum()) for sign in (1, -1))
+    return dict(zip(_COUNTS, (len(known), helps, hurts)))
+
+
 def _detectable(table, n_tests):
     found = [smallest_detectable(row.error, row.people, n_tests) for row in table.itertuples()]
     return table.assign(detectable=found)
@@ -255,14 +303,15 @@ def costs_of_half(table):
     -------
     table : DataFrame
         One row per recording, base, method and mode: ``falls``, whether leakage at the largest weight is lower than at
-        the smallest; ``least``, the lowest share that is left; and ``weight``, ``gain``, ``low`` and ``high`` where
-        half or less is left, NaN where it never is.
+        the smallest and than without censoring; ``least``, the lowest share that is left; and ``weight``, ``gain``,
+        ``low`` and ``high`` where half or less is left, NaN where it never is.
     """
     rows = []
     for key, part in table.groupby([*_WHERE, "method", "mode"], sort=False):
         part = part.sort_values("weight")
         row = dict(zip([*_WHERE, "method", "mode"], key))
-        row |= {"falls": part["share"].iloc[-1] < part["share"].iloc[0], "least": part["share"].min()}
+        first, last = part["share"].iloc[[0, -1]]
+        row |= {"falls": last < min(1, first), "least": part["share"].min()}
         enough = part[part["share"] <= _HALF]
         names = ["weight", "gain", "low", "high"]
         row |= dict.fromkeys(names, np.nan) if enough.empty else enough.iloc[0][names].to_dict()

@@ -115,9 +115,11 @@ def mixed_model(gains):
         model = MixedLM(values / spread, np.ones((len(values), 1)), groups=person)
         try:
             fit = model.fit(reml=True, method="powell")
-        except np.linalg.LinAlgError:  # seeds that do not differ at all leave no noise to estimate
-            return _paired_test(np.array([values[person == k].mean() for k in np.unique(person)]))
-    gain, error = float(fit.fe_params[0] * spread), float(fit.bse_fe[0] * spread)
+            gain, error = float(fit.fe_params[0] * spread), float(fit.bse_fe[0] * spread)
+        except np.linalg.LinAlgError:
+            error = np.nan
+    if not error > 0:  # seeds that do not differ at all leave no noise to estimate
+        return _paired_test(np.array([values[person == k].mean() for k in np.unique(person)]))
     return {"gain": gain, "error": error, "p": float(2 * t.sf(abs(gain / error), n_people - 1))}
 
 
@@ -155,7 +157,7 @@ def choose_nested(gains, none=False):
 
 
 def nested_gain(gains, groups, none=False, level=0.95, n_draws=2000, seed=0):
-    """Test the gain that people would have got from the settings that others like best.
+    r"""Test the gain that people would have got from the settings that others like best.
 
     Parameters
     ----------
@@ -183,20 +185,32 @@ def nested_gain(gains, groups, none=False, level=0.95, n_draws=2000, seed=0):
     gains twice as often as it should where there are none. So the choice is part of what is repeated. A sample has the
     gains of a study in which no setting gains anything: means of settings are taken out, and what is left is given
     random signs, the same for all numbers of a person, and for what a seed does to everybody the same for the seed (a
-    wild bootstrap over people and seeds). The nested choice is made anew in every sample.
+    wild bootstrap over people and seeds). The nested choice is made anew in every sample. Settings that clearly hurt
+    keep their distance from the best: those that destroy the task differ widely between people, and would be chosen
+    by luck in samples in which they do no harm, though nobody would choose them. A loss is clear when it is more
+    than :math:`\sqrt{2 \log \log n}` of its standard errors, n being the number of people, which is Hansen's bound.
+
+    References
+    ----------
+    Hansen (2005), A test for superior predictive ability.
     """
     gains, rng = np.asarray(gains, dtype=float), np.random.default_rng(seed)
     n_people, n_seeds = gains.shape[1:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a setting of which all trainings failed has no mean
         by_seed = np.nanmean(gains, axis=1, keepdims=True)
-        of_seeds = by_seed - np.nanmean(by_seed, axis=2, keepdims=True)
-    of_people = (gains - by_seed) * np.sqrt(n_people / max(1, n_people - 1))
-    of_seeds = of_seeds * np.sqrt(n_seeds / max(1, n_seeds - 1))
+        mean = np.nanmean(by_seed, axis=2, keepdims=True)
+        of_people = (gains - by_seed) * np.sqrt(n_people / max(1, n_people - 1))
+        of_seeds = (by_seed - mean) * np.sqrt(n_seeds / max(1, n_seeds - 1))
+        variance = np.nanmean(np.nanmean(of_people, axis=2) ** 2, axis=1) / n_people
+        variance += np.nanmean(of_seeds**2, axis=(1, 2)) / n_seeds
+    bound = np.sqrt(2 * np.log(max(1.0, np.log(n_people))) * variance)[:, None, None]
+    hurts = np.where(mean < -bound, mean, 0.0)
+    hurts -= np.nanmax(hurts)  # the best of them neither gains nor loses
     drawn = {name: [] for name in groups}
     for size in _in_parts(n_draws, gains.size):
         signs = (rng.choice([-1.0, 1.0], (size, 1, *shape)) for shape in ((n_people, 1), (1, n_seeds)))
-        nested, _ = choose_nested(next(signs) * of_people + next(signs) * of_seeds, none)
+        nested, _ = choose_nested(hurts + next(signs) * of_people + next(signs) * of_seeds, none)
         for name, mask in groups.items():
             drawn[name].append(_mean_of(nested, mask))
     nested, _ = choose_nested(gains, none)

@@ -171,7 +171,7 @@ def test_tables_and_figures_are_written_for_the_documentation(results, tmp_path)
     plot_censoring.main(["--results", str(out), "--docs", str(tmp_path)])
     text = (tmp_path / "results" / "censoring.md").read_text()
     assert text.startswith("**simulated**") and "**no gain** was found" in text
-    settings = pd.read_csv(tmp_path / "results" / "censoring_settings.csv")
+    settings = pd.read_csv(out / "tables" / "censoring_settings.csv")
     assert set(settings["mode"]) == set(MODES) and settings["detectable"].notna().any()
     page = (tmp_path / "evidence.md").read_text()
     shown = {line.split("/")[1] for line in page.splitlines() if line.startswith("```{figure}")}

@@ -61,6 +61,7 @@ def all_tables(effect, **options):
         "settings": tables.gains_by_setting(gains),
         "controls": tables.controls(gains),
         "half": tables.costs_of_half(by_weight),
+        "sets": tables.seed_sets(scores),
         "cost": cost,
     }
 
@@ -111,14 +112,31 @@ def test_the_weight_that_halves_leakage(planted):
 
 
 def test_the_page_says_it_plainly(planted, nothing):
-    assert "On top of `person` censoring **helps**: +0.0" in as_markdown(planted)
+    assert "On top of `person` (300 steps, 3 seeds) censoring **helps**: +0.0" in as_markdown(planted)
     text = as_markdown(nothing)
-    assert "On top of `person` **no gain** was found" in text and "probability of 80 %" in text
-    assert "60 trainings of 300 steps, 1.5 minutes" in text and "nan" not in text
-    assert "chosen by nobody, 0 of 3 settings help and 0 hurt" in text
-    assert "chosen by nobody, 1 of 3 settings help and 0 hurt" in as_markdown(planted)
+    assert (
+        "On top of `person` (300 steps, 3 seeds) **no gain** was found" in text
+        and "probability of 80 %" in text
+    )
+    assert "60 trainings, 1.5 minutes" in text and "nan" not in text
+    assert "chosen by nobody, 0 of 3 settings help and 0 hurt after correction;" in text
+    assert "chosen by nobody, 1 of 3 settings help and 0 hurt after correction (erp on `person` 1 and 0)" in (
+        as_markdown(planted)
+    )
+    assert "Leakage falls with the weight in 3 of 6 settings" in text and "by half in 3," in text
     details = as_details(nothing)
     assert details.count("| mmd | conditional | ") >= 2 and "not reached" in details and "nan" not in details
+
+
+def test_either_half_of_the_seeds_says_the_same():
+    found = all_tables(0.05, seeds=4)
+    sets = found["sets"]
+    assert sets["seeds"].tolist() == ["0 to 1", "2 to 3"]
+    assert (sets["p_holm"] < 0.05).all() and (sets["helps"] == 1).all() and (sets["hurts"] == 0).all()
+    assert sets["gain"].mean() == pytest.approx(found["answers"]["gain"].iloc[0], abs=0.005)
+    text = as_markdown(found)
+    assert "two halves of the seeds" in text and "| 2 to 3 |" in text and "1 of 3 | 0 of 3 |" in text
+    assert tables.seed_sets(make_scores()).empty
 
 
 def test_single_seeds_are_told(planted):

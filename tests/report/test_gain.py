@@ -168,6 +168,31 @@ def test_a_planted_gain_is_found_beside_weights_that_destroy_the_task():
     assert np.mean([row["low"] <= 0.012 <= row["high"] for row in found]) > 0.85
 
 
+def test_settings_that_destroy_the_task_do_not_make_the_test_blunt():
+    """They differ widely between people; nobody would choose them, so they must not decide what luck can do."""
+    rng, everybody = np.random.default_rng(14), {"all": np.ones((14, 3), dtype=bool)}
+    p, errors = [], []
+    for _ in range(100):
+        good = draw_settings(rng)
+        bad = -0.3 + 0.15 * rng.normal(size=(4, 14, 1)) + 0.05 * rng.normal(size=(4, 14, 3))
+        alone, beside = (
+            nested_gain(settings, everybody, True, n_draws=200).loc["all"]
+            for settings in (good, np.concatenate([good, bad]))
+        )
+        p.append(beside["p"])
+        errors.append((alone["error"], beside["error"]))
+    alone, beside = np.mean(errors, axis=0)
+    assert beside == pytest.approx(alone, rel=0.1)
+    assert np.mean(np.array(p) < 0.05) <= 0.08
+
+
+def test_harm_is_found_where_all_settings_hurt():
+    rng, everybody = np.random.default_rng(15), {"all": np.ones((14, 3), dtype=bool)}
+    gains = draw_settings(rng) - 0.3
+    row = nested_gain(gains, everybody, n_draws=200).loc["all"]
+    assert row["p"] < 0.05 and row["low"] < -0.29 < row["high"] < -0.25
+
+
 def test_groups_share_the_choice_and_nobody_is_nobody():
     rng, weak = np.random.default_rng(12), np.zeros((14, 3), dtype=bool)
     gains = draw_settings(rng, 0.1)
