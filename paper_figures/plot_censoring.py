@@ -121,7 +121,7 @@ def draw_weights(table):
     figure : matplotlib.figure.Figure
         One row per recipe; bands are 95 % intervals over people and seeds.
     """
-    figure, places = _grid(table, "gain", "base", "method", 1.5, sharey="row")
+    figure, places = _grid(table, "gain", "base", "method", 1.5, sharey="row", sharex="col")
     for (base, method), axis in places.items():
         axis.axhline(0, color="#595959", linewidth=0.8)
         for mode, colour in _MODES.items():
@@ -130,7 +130,7 @@ def draw_weights(table):
                 line["weight"], line["low"], line["high"], color=colour, alpha=0.15, linewidth=0
             )
             axis.plot(line["weight"], line["gain"], color=colour, marker="o", markersize=2.5, label=mode)
-        axis.set_xscale("log")
+        _mark_weights(axis, table.loc[table["method"] == method, "weight"])
     return _finish(figure, places, "weight")
 
 
@@ -147,15 +147,23 @@ def draw_leakage(table):
     figure : matplotlib.figure.Figure
         One row per recipe; 1 is what fresh probes find without censoring, 0 is chance.
     """
-    figure, places = _grid(table, "leakage left", "base", "method", 1.5, sharey=True)
+    figure, places = _grid(table, "leakage left", "base", "method", 1.5, sharey=True, sharex="col")
     for (base, method), axis in places.items():
         axis.axhline(0.5, color="#595959", linewidth=0.8, linestyle=":")
         axis.axhline(1, color="#595959", linewidth=0.8)
         for mode, colour in _MODES.items():
             line = table[(table["base"] == base) & (table["method"] == method) & (table["mode"] == mode)]
             axis.plot(line["weight"], line["share"], color=colour, marker="o", markersize=2.5, label=mode)
-        axis.set_xscale("log")
+        _mark_weights(axis, table.loc[table["method"] == method, "weight"])
     return _finish(figure, places, "weight")
+
+
+def _mark_weights(axis, weights):
+    """Let a logarithmic axis name the weights that were tried, and no others."""
+    weights = sorted(set(weights))
+    axis.set_xscale("log")
+    axis.set_xticks(weights, [f"{weight:g}" for weight in weights])
+    axis.minorticks_off()
 
 
 def _finish(figure, places, label):
