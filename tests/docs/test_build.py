@@ -10,8 +10,9 @@ from docs.runner import ROOT
 import braindecode_censor
 import braindecode_censor.datasets
 
+pytestmark = pytest.mark.documentation
 
-@pytest.mark.slow
+
 def test_builds_without_a_warning(html):
     code, _, log = (html.parent / "log").read_text().partition("\n")
     assert (code, log.strip()) == ("0", "")
@@ -38,7 +39,6 @@ def home(name, module, listed):
     )
 
 
-@pytest.mark.slow
 def test_every_public_name_is_documented_by_topic_and_no_other(html):
     documented, listed = documented_names(html), listed_names()
     assert listed <= documented
@@ -57,7 +57,6 @@ def anchors(path):
     return set(re.findall(r'\bid="([^"]+)"', path.read_text()))
 
 
-@pytest.mark.slow
 def test_links_inside_resolve(html):
     broken, checked = set(), 0
     for page in html.rglob("*.html"):
@@ -75,7 +74,6 @@ def test_links_inside_resolve(html):
     assert checked > 1000
 
 
-@pytest.mark.slow
 def test_pages_need_no_server(html):
     for page in html.rglob("*.html"):
         text = page.read_text()
@@ -84,7 +82,6 @@ def test_pages_need_no_server(html):
         assert not [link for link in loaded if re.match(r"(https?:)?//", link)], page.name
 
 
-@pytest.mark.slow
 def test_formulas_are_drawn(html):
     text = (html / "method.html").read_text()
     assert text.count("<math") > 10

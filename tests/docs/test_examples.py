@@ -5,6 +5,8 @@ import re
 import pytest
 from docs.runner import ROOT, run_script
 
+pytestmark = pytest.mark.documentation
+
 EXAMPLES = ROOT / "examples"
 
 
@@ -90,7 +92,6 @@ def test_every_example_is_checked():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(CHECKS)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CHECKS))
 def test_example(name, tmp_path):
     if name == "lightning_module":

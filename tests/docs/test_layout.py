@@ -6,6 +6,8 @@ import pytest
 from browser import CLIPPED, FITS
 from docs.runner import ROOT
 
+pytestmark = pytest.mark.documentation
+
 WIDTHS = (1280, 390)
 #: Code that has to be scrolled.
 CUT = """
@@ -21,7 +23,6 @@ def background(page):
     return sum(map(float, shade)) / 3
 
 
-@pytest.mark.slow
 def test_nothing_is_clipped_and_nothing_scrolls_sideways(html, opened):
     wrong = []
     page = opened(html / "index.html")
@@ -35,7 +36,6 @@ def test_nothing_is_clipped_and_nothing_scrolls_sideways(html, opened):
     assert wrong == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["index", "quickstart", "method"])
 def test_the_same_by_night(html, opened, name):
     light, dark = (opened(html / f"{name}.html", scheme=scheme) for scheme in ("light", "dark"))
@@ -45,7 +45,6 @@ def test_the_same_by_night(html, opened, name):
         assert dark.evaluate(CLIPPED, PARTS) == [] and dark.evaluate(FITS)
 
 
-@pytest.mark.slow
 def test_one_row_in_the_header_and_a_sidebar_on_every_page(html, opened):
     page = opened(html / "index.html")
     tops = "[...document.querySelectorAll('.bd-header .nav-link')].filter(e => e.offsetParent !== null)"

@@ -9,6 +9,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from processes import forking_joblib
 from tiny import DATA, GRID, experiment, finished, run, run_as_fleet
 
 from braindecode_censor.datasets import SimulatedSubjects, default_paradigm
@@ -83,7 +84,8 @@ def test_only_the_file_of_a_killed_process_is_cleaned_away(tmp_path):
 
 def test_an_experiment_on_a_file_has_the_table_of_one_in_memory(reference, tmp_path, nothing_fits):
     """In two processes, which open the file themselves."""
-    found = run(tmp_path / "out", jobs=2)
+    with forking_joblib():
+        found = run(tmp_path / "out", jobs=2)
     for name in ("scores.csv", "table.csv"):
         assert (found.out / name).read_bytes() == (reference.out / name).read_bytes()
     assert set(finished(found.out)) == set(finished(reference.out)), "keys do not tell where trials lay"
