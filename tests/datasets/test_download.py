@@ -65,7 +65,7 @@ def server():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.content, server.ranges, server.drops, server.delay, server.requests = CONTENT, True, [], 0.0, []
     server.url = f"http://127.0.0.1:{server.server_port}/faces_basic.zip"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)  # shutdown waits for it
     thread.start()
     yield server
     server.shutdown()
