@@ -44,7 +44,7 @@ lint: style
 # The docstrings are checked by a test too, beside other tests instead of before them.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 test: style
-	$(PYTEST) -m "not documentation"
+	$(PYTEST) --ignore tests/docs
 
 # The four journeys and a few tests with the oldest versions that pyproject.toml allows, in an environment of its own.
 test-oldest: setup
@@ -54,10 +54,11 @@ test-oldest: setup
 	OMP_NUM_THREADS=1 $(VENV)-oldest/bin/python -m pytest tests/journeys tests/project/test_readme.py \
 		tests/search/test_optuna.py tests/penalties/test_closed_form.py
 
-# Without network and without warnings; the gallery runs only the examples that changed. Then pages and examples are tested.
+# Without network and without warnings; the gallery runs only the examples that changed. Then what pages and
+# examples say is tested: they look right, they run, their commands start a cluster.
 docs: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
-	$(PYTEST) -m documentation tests/docs
+	$(PYTEST) tests/docs
 	@echo "Open docs/_build/html/index.html"
 
 benchmarks: setup

@@ -10,8 +10,6 @@ from docs.runner import ROOT
 import braindecode_censor
 import braindecode_censor.datasets
 
-pytestmark = pytest.mark.documentation
-
 
 def test_builds_without_a_warning(html):
     code, _, log = (html.parent / "log").read_text().partition("\n")

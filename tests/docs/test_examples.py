@@ -5,8 +5,6 @@ import re
 import pytest
 from docs.runner import ROOT, run_script
 
-pytestmark = pytest.mark.documentation
-
 EXAMPLES = ROOT / "examples"
 
 

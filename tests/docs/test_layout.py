@@ -6,8 +6,6 @@ import pytest
 from browser import CLIPPED, FITS
 from docs.runner import ROOT
 
-pytestmark = pytest.mark.documentation
-
 WIDTHS = (1280, 390)
 #: Code that has to be scrolled.
 CUT = """
