@@ -4,7 +4,6 @@ import re
 import zlib
 from functools import cache
 
-import pytest
 from docs.runner import ROOT
 
 import braindecode_censor
