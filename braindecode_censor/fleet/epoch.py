@@ -32,12 +32,10 @@ def train_epoch(groups):
     plans = [group.plan_epoch() for group in groups]
     monitors = [Monitor(len(group), group.graph.penalty is not None) for group in groups]
     for k in range(max(map(len, plans))):
-        # Batches of one size run as one; groups that can be recorded are not held up by those that cannot.
-        alike = {}
+        alike = {}  # batches of one size run as one
         for i, launches in enumerate(plans):
             if k < len(launches):
-                kind = launches[k].positions.shape[1], groups[i].can_be_recorded()
-                alike.setdefault(kind, []).append((i, launches[k]))
+                alike.setdefault(launches[k].positions.shape[1], []).append((i, launches[k]))
         for taking in alike.values():
             step_groups(groups, taking, monitors)
     for group in groups:
@@ -63,10 +61,6 @@ def step_groups(groups, taking, monitors):
         Which of them take the step, and what it is.
     monitors : list of Monitor
         One for each group.
-
-    Notes
-    -----
-    Compiled code is made for the shape of all groups together, so fewer of them take the step as it was written.
     """
     takers, launches = [groups[i] for i, _ in taking], [launch for _, launch in taking]
     inputs = {}

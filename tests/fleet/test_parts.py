@@ -5,11 +5,11 @@ import copy
 import numpy as np
 import pytest
 import torch
-from fleet.folds import assert_equal, data, folds, make, train_alone, train_together
+from fleet.folds import assert_equal, data, folds, make, train_together
 from torch import nn
 
 from braindecode_censor import CensoredEEGClassifier
-from braindecode_censor.fleet import Member, epoch
+from braindecode_censor.fleet import Member
 from braindecode_censor.fleet.epoch import step_groups
 from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.masks import drawn_masks, hashed_masks
@@ -160,20 +160,3 @@ def test_no_step_waits_for_the_host(monkeypatch):
 
 def test_the_optimiser_of_the_fleet_is_the_estimators():
     assert make(CensoredEEGClassifier).optimizer is torch.optim.AdamW
-
-
-def test_groups_that_wait_for_values_do_not_hold_up_the_others(monkeypatch):
-    """Steps of the others can then be recorded as a whole; what is trained is what each of them learns alone."""
-    X, y, subjects = data()
-    settings = [{"penalty": name, "weight": 0.1} for name in ("mmd", "mige", "adv")]
-    together = []
-
-    def spy(groups, taking, monitors):
-        together.append({str(groups[i].members[0].clf.penalty) for i, _ in taking})
-        step_groups(groups, taking, monitors)
-
-    monkeypatch.setattr(epoch, "step_groups", spy)
-    found = train_together(X, y, subjects, settings, masks="hashed", vectorise=True)
-    assert all(names in ({"mmd", "adv"}, {"mige"}) for names in together)
-    assert {"mige"} in together and {"mmd", "adv"} in together
-    assert_equal(found, train_alone(X, y, subjects, settings), 1e-8)
