@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import shutil
 import time
 import warnings
 from functools import cache
@@ -106,7 +107,7 @@ def run_seeds(args, options, name, base, seeds):
         buffer = io.BytesIO()
         np.savez_compressed(buffer, y=study.y, people=study.people, note=json.dumps(note), **arrays)
         write_atomically(paths[seed], buffer.getvalue())
-    unfinished.rmdir()
+    shutil.rmtree(unfinished)
     return f"{what}: {time.monotonic() - started:.1f} s"
 
 

@@ -205,7 +205,7 @@ def nested_gain(gains, groups, none=False, level=0.95, n_draws=2000, seed=0):
         variance = np.nanmean(np.nanmean(of_people, axis=2) ** 2, axis=1) / n_people
         variance += np.nanmean(of_seeds**2, axis=(1, 2)) / n_seeds
     bound = np.sqrt(2 * np.log(max(1.0, np.log(n_people))) * variance)[:, None, None]
-    hurts = np.where(mean < -bound, mean, 0.0)
+    hurts = mean * (mean < -bound)
     hurts -= np.nanmax(hurts)  # the best of them neither gains nor loses
     drawn = {name: [] for name in groups}
     for size in _in_parts(n_draws, gains.size):
