@@ -11,8 +11,9 @@ reveals the person instead, and people whose labels were shuffled, so that there
     python paper_figures/run_censoring.py --out /tmp/check --quick                   # seconds, on a CPU
     python paper_figures/plot_censoring.py --results results/censoring
 
-Interrupt and start again at will: a seed that is finished is not repeated. Seeds come in turn over all recordings and
-recipes, so that whatever the time allows is a study with fewer seeds.
+Interrupt and start again at will, also with more weights, methods or seeds: what is finished is not repeated. Seeds
+come in turn over all recordings and recipes, so that whatever the time allows is a study with fewer seeds. Every method
+is a job of its own, and ``--jobs`` of them share the device; let NVIDIA's multi-process service (MPS) run there.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import joblib
 import numpy as np
 import torch
 
-from braindecode_censor.report.censoring_runs import RECORDINGS, SIMULATED, collect, run_seeds
+from braindecode_censor.report.censoring_runs import RECORDINGS, SIMULATED, collect, run_method
 from braindecode_censor.report.censoring_study import MODES
 from braindecode_censor.search.candidates import METHODS
 from braindecode_censor.search.family import BASELINE
@@ -62,6 +63,11 @@ def main(argv=None):
     )
     add("--max-steps", type=int, help="steps of a training; the recipe's own if not given")
     add("--group-size", type=int, help="networks that train side by side at most")
+    add(
+        "--compile",
+        action="store_true",
+        help="compile the networks, which takes a while and makes steps faster",
+    )
     add("--jobs", type=int, default=1, help="processes, which share the device")
     add("--time-limit", type=float, default=np.inf, help="seconds after which nothing new is begun")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda")
@@ -75,14 +81,16 @@ def main(argv=None):
     names = args.recording or [*RECORDINGS, SIMULATED]
     if args.data is None and names != [SIMULATED]:
         parser.error(f"--data is needed for {names}: the folder that holds them.")
-    names_of_options = ("folds", "methods", "levels", "control_modes", "max_steps", "group_size", "device")
+    names_of_options = ("folds", "methods", "levels", "control_modes", "max_steps")
+    names_of_options += ("group_size", "compile", "device")
     options = {name: getattr(args, name) for name in names_of_options}
     blocks = [list(range(args.seeds))[k : k + args.at_once] for k in range(0, args.seeds, args.at_once)]
     todo = [
-        (name, base, seeds)
+        (name, base, seeds, method)
         for seeds in blocks
         for base in args.base or ["person", "euclidean", BASELINE]
         for name in names
+        for method in ["none", *args.methods]
     ]
     with locked(args.out):
         clean(args.out)
@@ -90,7 +98,7 @@ def main(argv=None):
             n_jobs=args.jobs, return_as="generator_unordered", pre_dispatch=args.jobs, batch_size=1
         )
         try:
-            for told in pool(joblib.delayed(run_seeds)(args, options, *what) for what in todo):
+            for told in pool(joblib.delayed(run_method)(args, options, *what) for what in todo):
                 print(told, flush=True)
         finally:
             collect(args.out)

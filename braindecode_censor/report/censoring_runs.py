@@ -1,4 +1,4 @@
-"""Running the censoring study: recordings are read once per process, and every finished seed is a file."""
+"""Running the censoring study: recordings are read once per process, and what is finished is a file per seed."""
 
 import hashlib
 import io
@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 import warnings
+from dataclasses import asdict
 from functools import cache
 
 import numpy as np
@@ -13,11 +14,11 @@ import pandas as pd
 import torch
 
 from braindecode_censor.datasets import EpochsFolder, SimulatedSubjects, default_paradigm
-from braindecode_censor.report.censoring_study import MODES, Study
+from braindecode_censor.report.censoring_study import MODES, Setting, Study
 from braindecode_censor.search.recording import sampling_rate
 from braindecode_censor.storage.files import write_atomically
 
-__all__ = ["RECORDINGS", "SIMULATED", "collect", "read_recording", "run_seeds"]
+__all__ = ["RECORDINGS", "SIMULATED", "collect", "read_recording", "run_method"]
 
 #: Recording -> options of the dataset, options of the paradigm.
 RECORDINGS = {
@@ -69,8 +70,8 @@ def read_recording(folder, name, quick=False):
     return X.astype(np.float32), y, people, float(sfreq)
 
 
-def run_seeds(args, options, name, base, seeds):
-    """Run some seeds of a recording and a recipe, unless they are there or time is over.
+def run_method(args, options, name, base, seeds, method):
+    """Run what a recording, a recipe, a method and some seeds lack, unless time is over.
 
     Parameters
     ----------
@@ -78,8 +79,8 @@ def run_seeds(args, options, name, base, seeds):
         Options of the shell.
     options : dict
         Options of :class:`Study`.
-    name, base, seeds : str, str, list of int
-        What to run.
+    name, base, seeds, method : str, str, list of int, str
+        What to run; the method "none" is the baselines.
 
     Returns
     -------
@@ -89,31 +90,44 @@ def run_seeds(args, options, name, base, seeds):
     warnings.filterwarnings("ignore", message=".*no trials of the new person")
     if torch.device(args.device).type == "cuda":
         torch.set_float32_matmul_precision("high")
-    what = f"{name}, {base}, seeds {seeds[0]} to {seeds[-1]}"
+    what = f"{name}, {base}, {method}, seeds {seeds[0]} to {seeds[-1]}"
     study = _study(args.data, name, base, args.quick, json.dumps(options))
-    told = study.describe()
-    paths = {seed: args.out / name / base / f"seed_{seed}.npz" for seed in seeds}
-    seeds = [seed for seed in seeds if not _is_done(paths[seed], told)]
-    if not seeds:
+    folder, told = args.out / name / base, study.describe()
+    lacking = {}
+    for seed in seeds:
+        done = _done(folder, seed, told)
+        missing = [one for one in study.settings if one.method == method and one not in done]
+        if missing:
+            lacking.setdefault(tuple(missing), []).append(seed)
+    if not lacking:
         return f"{what}: finished before"
     if time.time() > args.deadline:
         return f"{what}: no time left"
-    started, unfinished = time.monotonic(), _unfinished(args.out / name / base, told, seeds)
-    unfinished.mkdir(parents=True, exist_ok=True)
-    for seed, arrays in study.run(seeds, unfinished).items():
-        seconds = (time.monotonic() - started) / len(seeds)
-        trainings = len(study.settings) * arrays["leakage"].shape[1]
-        note = {**told, "seconds": seconds, "trainings": trainings, "device": args.device}
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, y=study.y, people=study.people, note=json.dumps(note), **arrays)
-        write_atomically(paths[seed], buffer.getvalue())
-    shutil.rmtree(unfinished)
+    started = time.monotonic()
+    for settings, some in lacking.items():
+        _run(study, folder, told, some, settings, args.device)
     return f"{what}: {time.monotonic() - started:.1f} s"
 
 
-def _unfinished(folder, *what):
-    """Where trainings of exactly these settings and seeds are saved."""
-    return folder / f"unfinished_{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]}"
+def _run(study, folder, told, seeds, settings, device):
+    """Train, and write one file per seed."""
+    started = time.monotonic()
+    listed = [asdict(setting) for setting in settings]
+    unfinished = folder / f"unfinished_{_digest(told, listed, seeds)}"
+    unfinished.mkdir(parents=True, exist_ok=True)
+    for seed, arrays in study.run(seeds, settings, unfinished).items():
+        seconds = (time.monotonic() - started) / len(seeds)
+        trainings = len(settings) * arrays["leakage"].shape[1]
+        note = {**told, "settings": listed, "seconds": seconds, "trainings": trainings, "device": device}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, y=study.y, people=study.people, note=json.dumps(note), **arrays)
+        path = folder / f"seed_{seed}_{settings[0].method}_{_digest(told, listed)}.npz"
+        write_atomically(path, buffer.getvalue())
+    shutil.rmtree(unfinished)
+
+
+def _digest(*what):
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
 
 @cache
@@ -121,16 +135,28 @@ def _study(folder, name, base, quick, options):
     return Study(*read_recording(folder, name, quick), base, json.loads(options))
 
 
-def _is_done(path, told):
-    if not path.exists():
-        return False
+def _note(path):
     with np.load(path) as stored:
-        note = json.loads(str(stored["note"]))
-    return {name: note[name] for name in told} == json.loads(json.dumps(told))
+        return json.loads(str(stored["note"]))
+
+
+def _done(folder, seed, told):
+    """Which settings of a seed are on disk, trained in just this way."""
+    told, done = json.loads(json.dumps(told)), set()
+    for note in map(_note, folder.glob(f"seed_{seed}_*.npz")):
+        if {name: note[name] for name in told} == told:
+            done.update(Setting(**setting) for setting in note["settings"])
+    return done
+
+
+def _longest(paths):
+    """Of trainings of several lengths, which must not be compared, take the longest."""
+    steps = [_note(path)["max_steps"] or np.inf for path in paths]
+    return [path for path, length in zip(paths, steps) if length == max(steps)]
 
 
 def collect(out):
-    """Gather all finished seeds into two tables.
+    """Gather all finished trainings into two tables, for each recording and recipe those with the most steps.
 
     Parameters
     ----------
@@ -144,7 +170,8 @@ def collect(out):
         ``leakage.csv``, too, with ``cost.csv``: trainings, their steps and seconds.
     """
     scores, leakage, cost = [], [], []
-    for path in sorted(out.glob("*/*/seed_*.npz")):
+    folders = sorted({path.parent for path in out.glob("*/*/seed_*.npz")})
+    for path in [path for folder in folders for path in _longest(sorted(folder.glob("seed_*.npz")))]:
         with np.load(path) as stored:
             note, found, probed = json.loads(str(stored["note"])), stored["scores"], stored["leakage"]
         where = {"recording": path.parts[-3], "base": path.parts[-2], "seed": int(path.stem.split("_")[1])}

@@ -1,6 +1,6 @@
 """The censoring study: one recipe with every way of censoring on top, on people who are left out in folds."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -101,7 +101,7 @@ class Study:
     base : str
         Name of an uncensored network of the family.
     options : dict
-        ``folds``, ``methods``, ``levels``, ``control_modes``, ``max_steps``, ``device``, ``group_size``.
+        ``folds``, ``methods``, ``levels``, ``control_modes``, ``max_steps``, ``device``, ``group_size``, ``compile``.
     """
 
     def __init__(self, X, y, people, sfreq, base, options):
@@ -121,27 +121,24 @@ class Study:
         return self.base.make(self.X.shape[1:], self.sfreq, seed, options["device"], options["max_steps"])
 
     def describe(self):
-        """Return what decides about the numbers of a seed.
+        """Return what decides about the numbers of a setting and a seed.
 
         Returns
         -------
         description : dict
             As JSON can hold it.
         """
-        names = ("folds", "max_steps")
-        return {
-            "base": self.base.spec,
-            "settings": [asdict(setting) for setting in self.settings],
-            **{name: self.options[name] for name in names},
-        }
+        return {"base": self.base.spec, **{name: self.options[name] for name in ("folds", "max_steps")}}
 
-    def run(self, seeds, folder=None):
-        """Train all settings on all folds with some seeds, all at once.
+    def run(self, seeds, settings, folder=None):
+        """Train settings on all folds with some seeds, all at once.
 
         Parameters
         ----------
         seeds : list of int
             Seeds.
+        settings : sequence of Setting
+            Some or all of ``self.settings``.
         folder : path-like or None
             Where trainings are saved once a minute, so that the next call goes on with them.
 
@@ -151,7 +148,7 @@ class Study:
             For every seed ``probabilities`` (n_settings, n_trials, n_classes), ``scores`` (n_settings, n_people) and
             ``leakage`` (n_settings, n_folds, 3), in the order of ``MODES``; NaN where a training failed.
         """
-        n_people, n_settings = self.people.max() + 1, len(self.settings)
+        n_people, n_settings = self.people.max() + 1, len(settings)
         folds = {seed: make_folds(n_people, self.options["folds"], seed) for seed in seeds}
         places = [(seed, fold) for seed in seeds for fold in range(len(folds[seed]))]
         rows, owners = [np.arange(len(self.y))], [self.people]  # copies with shuffled owners follow
@@ -163,13 +160,13 @@ class Study:
             shuffled = sum(map(len, rows)) + np.arange(len(seen))
             rows.append(seen)
             owners.append(self._shuffle(seen, validating, seed * _FAR + fold))
-            for k, setting in enumerate(self.settings):
+            for k, setting in enumerate(settings):
                 trials = shuffled if setting.control == "labels" else seen
                 estimator = self._estimator(setting, seed * _FAR + fold, validating)
                 tasks.append(((seed, fold, k), estimator, trials))  # also the name under which it is saved
         rows, owners = np.concatenate(rows), np.concatenate(owners)
-        trained, options = {}, {"group_size": self.options["group_size"], "folder": folder}
-        for member in train_fleet(tasks, self.signals[rows], self.y[rows], owners, **options):
+        trained, options = {}, {name: self.options[name] for name in ("group_size", "compile")}
+        for member in train_fleet(tasks, self.signals[rows], self.y[rows], owners, folder=folder, **options):
             if member.error is None:
                 trained[member.key] = member.clf
         found = {

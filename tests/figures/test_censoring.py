@@ -1,6 +1,7 @@
 """The censoring study, on people so few that it takes seconds: what is trained, what is not seen, what is drawn."""
 
 import importlib.util
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from braindecode_censor.search.family import find_candidates
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = {"folds": 2, "levels": [1.0], "control_modes": ["conditional"], "methods": ["mmd"]}
-OPTIONS |= {"max_steps": 3, "device": "cpu", "group_size": 16}
+OPTIONS |= {"max_steps": 3, "device": "cpu", "group_size": 16, "compile": False}
 TINY = {"kind": "mixed", "n_subjects": 4, "n_trials": 12, "n_channels": 4, "sfreq": 64.0, "duration": 0.75}
 
 
@@ -31,7 +32,7 @@ def make_study(base="person", labels=None, **options):
 @pytest.fixture(scope="module")
 def found():
     study = make_study()
-    return study, study.run([3])[3]
+    return study, study.run([3], study.settings)[3]
 
 
 def test_every_method_mode_and_weight_and_three_kinds_of_controls():
@@ -84,11 +85,11 @@ def test_an_interrupted_run_goes_on_where_it_was(found, tmp_path, monkeypatch):
     monkeypatch.setattr(Group, "close_epoch", interrupt)
     resumed = False
     with pytest.raises(KeyboardInterrupt):
-        study.run([3], tmp_path)
+        study.run([3], study.settings, tmp_path)
     assert list(tmp_path.iterdir())
     resumed = True
     epochs.clear()
-    again = study.run([3], tmp_path)[3]
+    again = study.run([3], study.settings, tmp_path)[3]
     assert min(epochs) == 1  # nobody began anew
     assert not list(tmp_path.iterdir())
     for name, array in arrays.items():
@@ -99,7 +100,7 @@ def test_classes_of_people_left_out_are_not_seen(found):
     study, arrays = found
     left_out = make_folds(4, 2, 3)[0]
     mine = np.isin(study.people, left_out)
-    other = make_study(labels=np.where(mine, 1 - study.y, study.y)).run([3])[3]
+    other = make_study(labels=np.where(mine, 1 - study.y, study.y)).run([3], study.settings)[3]
     np.testing.assert_array_equal(other["probabilities"][:, mine], arrays["probabilities"][:, mine])
     assert not np.array_equal(other["probabilities"][:, ~mine], arrays["probabilities"][:, ~mine])
     np.testing.assert_allclose(other["scores"][:, left_out], 1 - arrays["scores"][:, left_out])
@@ -117,12 +118,12 @@ def test_shuffled_labels_leave_classes_and_the_validator_alone():
 
 def test_the_paper_knows_nothing_of_the_person():
     study = make_study("paper", methods=["mmd"], levels=[], control_modes=[])
-    arrays = study.run([0])[0]
+    arrays = study.run([0], study.settings)[0]
     person = make_folds(4, 2, 0)[0][0]
     mine = np.flatnonzero(study.people == person)
     few = Study(np.delete(study.X, mine[:6], 0), np.delete(study.y, mine[:6]), np.delete(study.people, mine[:6]), 64.0,
                 "paper", study.options)  # fmt: skip
-    again = few.run([0])[0]["probabilities"][:, few.people == person]
+    again = few.run([0], few.settings)[0]["probabilities"][:, few.people == person]
     np.testing.assert_allclose(again, arrays["probabilities"][:, mine[6:]], atol=1e-3)
 
 
@@ -156,14 +157,50 @@ def results(tmp_path_factory):
         censoring_runs.TINY = before
 
 
+def saved(out):
+    return {path: path.stat().st_mtime_ns for path in (out / "simulated" / "person").glob("seed_*.npz")}
+
+
 def test_what_is_finished_is_not_done_again(results, capsys):
     script, out, args = results
-    path = out / "simulated" / "person" / "seed_0.npz"
-    before = path.stat().st_mtime_ns
+    before = saved(out)
+    assert {path.name.split("_")[2] for path in before} == {"none", "mmd"}
     script.main(args)
-    assert path.stat().st_mtime_ns == before and "finished before" in capsys.readouterr().out
-    script.main([*args, "--time-limit", "0", "--folds", "2", "--base", "euclidean"])
+    assert saved(out) == before and capsys.readouterr().out.count("finished before") == 2
+    script.main([*args, "--time-limit", "0", "--base", "euclidean"])
     assert "no time left" in capsys.readouterr().out
+
+
+def test_another_weight_is_trained_by_itself(results, tmp_path, monkeypatch):
+    """The new file holds the new weight only, and what it says is what one run of both says."""
+    script, whole, _ = results
+    monkeypatch.setattr(censoring_runs, "POPULATION", TINY)
+    censoring_runs.read_recording.cache_clear()
+    run = "--recording simulated --seeds 1 --folds 2 --methods mmd --max-steps 2 --base person --device cpu"
+    for levels in ("10", "1 10"):
+        before = saved(tmp_path)
+        script.main([*run.split(), "--levels", *levels.split(), "--out", str(tmp_path)])
+    censoring_runs.read_recording.cache_clear()
+    assert {path: saved(tmp_path)[path] for path in before} == before
+    (new,) = set(saved(tmp_path)) - set(before)
+    with np.load(new) as stored:
+        assert len(stored["scores"]) == len(MODES)
+    keys = ["seed", "method", "mode", "weight", "control", "person"]
+    both, once = (
+        censoring_runs.collect(out)[0].set_index(keys)["score"].sort_index() for out in (tmp_path, whole)
+    )
+    pd.testing.assert_series_equal(both, once)
+
+
+def test_of_two_lengths_the_longer_counts(results, tmp_path):
+    script, out, args = results
+    shutil.copytree(out, tmp_path, dirs_exist_ok=True)
+    args = [*args, "--out", str(tmp_path), "--max-steps", "1"]
+    before = censoring_runs.collect(out)[0]
+    script.main(args)
+    assert len(saved(tmp_path)) == 2 * len(saved(out))
+    pd.testing.assert_frame_equal(censoring_runs.collect(tmp_path)[0], before)
+    assert (pd.read_csv(tmp_path / "cost.csv")["max_steps"] == 2).all()
 
 
 def test_tables_and_figures_are_written_for_the_documentation(results, tmp_path):
