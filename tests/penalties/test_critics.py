@@ -123,14 +123,32 @@ def test_began_with_a_diversity_of_one_or_less_does_not_discriminate(gamma):
     assert abs(divergence) < 0.02
 
 
-def test_began_control_stays_in_the_unit_interval():
+def test_began_control_stays_where_the_discriminator_cannot_run_away():
     z, s = torch.randn(64, 4), torch.arange(64) % 4
-    for gamma, limit in ((50.0, 1.0), (1e-6, 0.0)):
+    for gamma, limit in ((50.0, 0.02), (1e-6, 0.0)):
         measure = BEGAN(4, 4, gamma=gamma, beta=0.5)
         for _ in range(20):
             measure.critic_loss(z, Batch(s, n_subjects=4))
-            assert ((measure.k >= 0) & (measure.k <= 1)).all()
-        assert (measure.k == limit).all()
+            assert ((measure.k >= 0) & (measure.k <= 0.02)).all()
+        torch.testing.assert_close(measure.k, torch.full((4,), limit))
+
+
+def test_began_errors_stay_small_in_a_long_training():
+    """With the control clipped at one they are beyond 50 here, and in the thousands on a recording."""
+    generator = torch.Generator().manual_seed(0)
+    means, s = 0.5 * torch.randn(8, 16, generator=generator), torch.arange(64) % 8
+    penalty = bc.make_penalty("began", n_features=16, n_subjects=8, beta=0.02)
+
+    def draw(step):
+        return means[s] + torch.randn(64, 16, generator=generator), s
+
+    errors = []
+    for _ in range(6):
+        train(penalty, draw, 100, lr=1e-3)
+        errors.append(float(penalty(*draw(0)).detach()))
+    everybody = errors[-1] - float(penalty.diagnostics(*draw(0))["divergence"])
+    assert max(errors) < 4
+    assert errors[-1] / everybody == pytest.approx(1.5, abs=0.3)
 
 
 def test_printed_began_is_degenerate():
