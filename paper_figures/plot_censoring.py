@@ -2,6 +2,7 @@
 
 python paper_figures/plot_censoring.py --results DIR               # a folder of run_censoring.py
 python paper_figures/plot_censoring.py --results DIR --docs docs   # the tables and figures of the documentation, too
+python paper_figures/plot_censoring.py --results DIR --again DIR   # do the numbers of a second run agree?
 """
 
 import argparse
@@ -23,6 +24,7 @@ from braindecode_censor.report.censoring_page import as_details, as_markdown, as
 from braindecode_censor.report.censoring_runs import collect
 from braindecode_censor.report.censoring_tables import (
     answers,
+    compare,
     controls,
     costs_of_half,
     gains_by_setting,
@@ -38,18 +40,20 @@ _MODES = dict(zip(("marginal", "conditional", "complementary"), PALETTE))
 _NAME = "censoring"
 
 
-def make_tables(out):
+def make_tables(out, again=None):
     """Read a study and compute its tables.
 
     Parameters
     ----------
     out : Path
         Folder of ``run_censoring.py``.
+    again : Path or None
+        Folder of a second run of a part of it.
 
     Returns
     -------
     tables : dict of str to DataFrame
-        ``answers``, ``settings``, ``sets``, ``controls``, ``weights``, ``half``, ``cost`` and ``people``.
+        ``answers``, ``settings``, ``sets``, ``again``, ``controls``, ``weights``, ``half``, ``cost`` and ``people``.
     """
     scores, leakage = collect(out)
     gains = read_gains(scores)
@@ -61,6 +65,7 @@ def make_tables(out):
         "answers": answers(gains),
         "settings": gains_by_setting(gains),
         "sets": seed_sets(scores),
+        "again": pd.DataFrame() if again is None else compare(scores, collect(again)[0]),
         "controls": controls(gains),
         "weights": weights,
         "half": costs_of_half(weights),
@@ -231,9 +236,10 @@ def main(argv=None):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--results", type=Path, required=True, help="folder of run_censoring.py")
+    parser.add_argument("--again", type=Path, help="folder of a second run, of which numbers are compared")
     parser.add_argument("--docs", type=Path, help="folder of the documentation")
     args = parser.parse_args(argv)
-    tables = make_tables(args.results)
+    tables = make_tables(args.results, args.again)
     text = as_markdown(tables)
     targets = [(args.results / "tables", args.results / "figures")]
     if args.docs is not None:

@@ -17,6 +17,7 @@ from braindecode_censor.search.family import find_candidates
 __all__ = [
     "GROUPS",
     "answers",
+    "compare",
     "controls",
     "costs_of_half",
     "count_sure",
@@ -169,6 +170,29 @@ def seed_sets(scores):
             row = answers(gains).iloc[0][[*_WHERE, "gain", "low", "high", "p_holm"]].to_dict()
             rows.append({**row, "seeds": f"{half[0]} to {half[-1]}", **count_sure(gains_by_setting(gains))})
     return pd.DataFrame(rows, columns=[*_WHERE, "seeds", "gain", "low", "high", "p_holm", *_COUNTS])
+
+
+def compare(scores, again):
+    """Hold a study against a second run of a part of it.
+
+    Parameters
+    ----------
+    scores, again : DataFrame
+        Scores of both.
+
+    Returns
+    -------
+    table : DataFrame
+        One row per recording, base, method, mode and weight that both have: ``people``, how many scores of a person and
+        a seed are in both, ``equal``, how many of these are the same, and ``difference``, the second mean less the
+        first.
+    """
+    keys = [*_WHERE, "seed", "control", "method", "mode", "weight", "person"]
+    both = scores.merge(again, on=keys, suffixes=("", "_again")).dropna(subset=["score", "score_again"])
+    both["difference"] = both["score_again"] - both["score"]
+    both["equal"] = both["difference"].abs() < 1e-6
+    cells = both.groupby([*_WHERE, "control", "method", "mode", "weight"], as_index=False)
+    return cells.agg(people=("person", "size"), equal=("equal", "sum"), difference=("difference", "mean"))
 
 
 def count_sure(settings):

@@ -62,6 +62,7 @@ def all_tables(effect, **options):
         "controls": tables.controls(gains),
         "half": tables.costs_of_half(by_weight),
         "sets": tables.seed_sets(scores),
+        "again": pd.DataFrame(),
         "cost": cost,
     }
 
@@ -137,6 +138,20 @@ def test_either_half_of_the_seeds_says_the_same():
     text = as_markdown(found)
     assert "two halves of the seeds" in text and "| 2 to 3 |" in text and "1 of 3 | 0 of 3 |" in text
     assert tables.seed_sets(make_scores()).empty
+
+
+def test_a_second_run_is_held_against_the_first(nothing):
+    scores = make_scores()
+    same = tables.compare(scores, scores[scores["seed"] == 1])
+    assert (same["equal"] == same["people"]).all() and (same["people"] == 12).all()
+    other = scores[(scores["seed"] == 0) & (scores["method"] == "adv")].copy()
+    other.loc[other["person"] == 3, "score"] += 0.24
+    found = tables.compare(scores, other)
+    assert set(found["method"]) == {"adv"} and (found["equal"] == 11).all()
+    np.testing.assert_allclose(found["difference"], 0.24 / 12)
+    text = as_markdown({**nothing, "again": found})
+    assert "121 of 132 scores of a person are the same" in text and "differs by 0.0200 at most" in text
+    assert "once more" not in as_markdown(nothing)
 
 
 def test_single_seeds_are_told(planted):
