@@ -25,13 +25,16 @@ class LabelledMLP(nn.Module):
         Widths of the hidden layers.
     n_labels : sequence of int
         Number of values of each label.
+    slope : float or None
+        Slope of leaky rectifiers below zero; None takes exponential ones (ELU), which are smooth and cost more. Plain
+        rectifiers die in a narrow bottleneck.
     """
 
-    def __init__(self, n_features, n_outputs, hidden, n_labels=()):
+    def __init__(self, n_features, n_outputs, hidden, n_labels=(), slope=None):
         super().__init__()
         widths = [n_features, *hidden, n_outputs]
         bound = (n_features + sum(n_labels)) ** -0.5
-        self.n_outputs = n_outputs
+        self.n_outputs, self.slope = n_outputs, slope
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:]))
         self.offsets = nn.ParameterList(torch.empty(n, hidden[0]).uniform_(-bound, bound) for n in n_labels)
 
@@ -71,7 +74,7 @@ class LabelledMLP(nn.Module):
                 h = h + one_hot_rows(label, len(offset), z.dtype).T @ offset
         if every is not None:
             h = h.unsqueeze(-2) + every
-        # ELU, because a narrow bottleneck of rectifiers dies; in place, because its gradient follows from its result
-        for weight, bias in others:
-            h = F.linear(F.elu_(h), weight, bias)
+        for weight, bias in others:  # in place, because the gradient of either follows from its result
+            h = F.elu_(h) if self.slope is None else F.leaky_relu_(h, self.slope)
+            h = F.linear(h, weight, bias)
         return h

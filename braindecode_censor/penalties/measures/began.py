@@ -111,7 +111,7 @@ class BEGAN(Measure):
         labels = [] if printed else [n_subjects]
         labels += [] if n_classes is None or printed else [n_classes]
         bottleneck = max(n_features // 4, 1)
-        self.critic = LabelledMLP(n_features, n_features, [hidden, bottleneck, hidden], labels)
+        self.critic = LabelledMLP(n_features, n_features, [hidden, bottleneck, hidden], labels, slope=0.1)
         self._most = min(1.0, 1 / self.gamma)  # of k
         self.register_buffer("k", torch.zeros(1 if printed else n_subjects))
 
