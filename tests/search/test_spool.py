@@ -102,7 +102,7 @@ def test_a_fleet_on_a_file_has_the_table_of_one_in_memory(tmp_path, nothing_fits
 
 def test_an_experiment_never_has_all_trials_in_memory(reference, tmp_path, nothing_fits):
     """The reference is there because modules that are imported for it would count as memory taken."""
-    data = {**DATA, "n_subjects": 8, "n_trials": 24, "n_channels": 16, "sfreq": 512.0}
+    data = {**DATA, "n_subjects": 6, "n_trials": 32, "n_channels": 16, "sfreq": 512.0}
     options = {"dataset_options": data, "training": {"max_steps": 1, "batch_size": 16, "module__F1": 1}}
     study = experiment(tmp_path / "out", [{**GRID[1], "weight": 0.1}], **options)
     tracemalloc.start()
