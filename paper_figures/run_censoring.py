@@ -81,9 +81,8 @@ def main(argv=None):
     names = args.recording or [*RECORDINGS, SIMULATED]
     if args.data is None and names != [SIMULATED]:
         parser.error(f"--data is needed for {names}: the folder that holds them.")
-    names_of_options = ("folds", "methods", "levels", "control_modes", "max_steps")
-    names_of_options += ("group_size", "compile", "device")
-    options = {name: getattr(args, name) for name in names_of_options}
+    of_study = ("folds", "methods", "levels", "control_modes", "max_steps", "group_size", "compile", "device")
+    options = {name: getattr(args, name) for name in of_study}
     blocks = [list(range(args.seeds))[k : k + args.at_once] for k in range(0, args.seeds, args.at_once)]
     todo = [
         (name, base, seeds, method)

@@ -150,9 +150,10 @@ def _done(folder, seed, told):
 
 
 def _longest(paths):
-    """Of trainings of several lengths, which must not be compared, take the longest."""
-    steps = [_note(path)["max_steps"] or np.inf for path in paths]
-    return [path for path, length in zip(paths, steps) if length == max(steps)]
+    """Trainings of several lengths, or on several numbers of folds, must not be compared: take the most of both."""
+    notes = map(_note, paths)
+    sizes = [(note["max_steps"] or np.inf, note["folds"]) for note in notes]
+    return [path for path, size in zip(paths, sizes) if size == max(sizes)]
 
 
 def collect(out):

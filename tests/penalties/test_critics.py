@@ -134,7 +134,7 @@ def test_began_control_stays_where_the_discriminator_cannot_run_away():
 
 
 def test_began_errors_stay_small_in_a_long_training():
-    """With the control clipped at one they are beyond 20 here, and in the thousands on a recording."""
+    """With the control clipped at one they are beyond 20 here, and still growing."""
     generator = torch.Generator().manual_seed(0)
     means, s = torch.randn(4, 8, generator=generator), torch.arange(32) % 4
     penalty = bc.make_penalty("began", n_features=8, n_subjects=4, hidden=64, beta=0.05)

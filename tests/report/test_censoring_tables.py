@@ -129,6 +129,14 @@ def test_the_page_says_it_plainly(planted, nothing):
     assert details.count("| mmd | conditional | ") >= 2 and "not reached" in details and "nan" not in details
 
 
+def test_a_method_without_trainings_is_named(nothing):
+    assert "no such trainings" not in as_markdown(nothing)
+    settings = nothing["settings"]
+    part = settings[settings["method"] == "mmd"].assign(base="euclidean")
+    text = as_markdown({**nothing, "settings": pd.concat([settings, part])})
+    assert "there are no such trainings: adv on `euclidean` (erp)." in text
+
+
 def test_either_half_of_the_seeds_says_the_same():
     found = all_tables(0.05, seeds=4)
     sets = found["sets"]
