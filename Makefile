@@ -27,7 +27,7 @@ RESULTS ?= demo_results
 
 # Folders of the two studies are known by the tables that they alone have.
 figures: setup
-	@if test -f $(RESULTS)/leakage.csv; then $(BIN)/python paper_figures/plot_censoring.py --results $(RESULTS); \
+	@if test -f $(RESULTS)/leakage.csv.gz; then $(BIN)/python paper_figures/plot_censoring.py --results $(RESULTS); \
 	elif test -f $(RESULTS)/table.md; then $(BIN)/python paper_figures/plot_transfer.py --results $(RESULTS); \
 	else \
 	  test -f $(RESULTS)/probes/probed.json || $(BIN)/python paper_figures/run_probes.py --results $(RESULTS) || true; \

@@ -1,6 +1,6 @@
 """What censoring does on top of a decoder that is trained well: tables, words and figures of the censoring study.
 
-python paper_figures/plot_censoring.py --results DIR               # a folder of run_censoring.py
+python paper_figures/plot_censoring.py --results DIR               # a folder of run_censoring.py, or its tables alone
 python paper_figures/plot_censoring.py --results DIR --docs docs   # the tables and figures of the documentation, too
 python paper_figures/plot_censoring.py --results DIR --again DIR   # do the numbers of a second run agree?
 """
@@ -55,17 +55,16 @@ def make_tables(out, again=None):
     tables : dict of str to DataFrame
         ``answers``, ``settings``, ``sets``, ``again``, ``controls``, ``weights``, ``half``, ``cost`` and ``people``.
     """
-    scores, leakage = collect(out)
+    found = collect(out)
+    scores = found["scores"]
     gains = read_gains(scores)
-    weights = gains_by_weight(gains, leakage)
-    cost = pd.read_csv(out / "cost.csv").groupby(
-        ["recording", "base", "device", "max_steps"], dropna=False, as_index=False
-    )
+    weights = gains_by_weight(gains, found["leakage"])
+    cost = found["cost"].groupby(["recording", "base", "device", "max_steps"], dropna=False, as_index=False)
     return {
         "answers": answers(gains),
         "settings": gains_by_setting(gains),
         "sets": seed_sets(scores),
-        "again": pd.DataFrame() if again is None else compare(scores, collect(again)[0]),
+        "again": pd.DataFrame() if again is None else compare(scores, collect(again)["scores"]),
         "controls": controls(gains),
         "weights": weights,
         "half": costs_of_half(weights),
@@ -235,12 +234,14 @@ def main(argv=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--results", type=Path, required=True, help="folder of run_censoring.py")
+    parser.add_argument(
+        "--results", type=Path, required=True, help="folder of run_censoring.py, or its tables"
+    )
     parser.add_argument("--again", type=Path, help="folder of a second run, of which numbers are compared")
     parser.add_argument("--docs", type=Path, help="folder of the documentation")
     args = parser.parse_args(argv)
     tables = make_tables(args.results, args.again)
-    text = as_markdown(tables)
+    text, details = as_markdown(tables), as_details(tables)
     targets = [(args.results / "tables", args.results / "figures")]
     if args.docs is not None:
         targets.append((args.docs / "results", args.docs / "_static"))
@@ -260,11 +261,11 @@ def main(argv=None):
             for folder in (table_folder, figure_folder):
                 folder.mkdir(parents=True, exist_ok=True)
             (table_folder / f"{_NAME}.md").write_text(text)
+            (table_folder / f"{_NAME}_tables.md").write_text(details)
             for name, figure in figures.items():
                 figure.savefig(figure_folder / f"{name}.png", dpi=150)
     if args.docs is not None:
         (args.docs / "evidence.md").write_text(as_page(tables))
-        (args.docs / "evidence_tables.md").write_text(as_details(tables))
     print(text)
 
 

@@ -42,7 +42,7 @@ from braindecode_censor.storage.files import clean, locked, write_atomically
 RECORDINGS = {
     "erp_uci_smni": ({}, {}),
     "ssvep_exo": ({}, {}),
-    "emg_myo": ({"where": {"subset": "PreTrainingDataset"}}, {"tmax": 1.75}),
+    "emg_myo": ({"where": {"subset": "PreTrainingDataset"}}, {}),
 }
 
 

@@ -34,8 +34,12 @@ def dask_cluster(n_workers):
 
     fork_server()
     options = dict(n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
+    # This long after a cluster has lost a worker it looks whether there is a new one, and if not gives up: it must not
+    # look just when the next test has killed that one, too.
+    config = {"distributed.worker.multiprocessing-method": "forkserver"}
+    config["distributed.deploy.lost-worker-timeout"] = "1h"
     with (
-        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        dask.config.set(config),
         LocalCluster(**options) as cluster,
     ):
         yield cluster

@@ -182,9 +182,9 @@ def as_details(tables):
     Returns
     -------
     text : str
-        A page with a section per recording.
+        A section per recording.
     """
-    parts = ["# Censoring: every method, mode and control", "[What is asked, and the answers](evidence.md)."]
+    parts = []
     for recording in dict.fromkeys(tables["answers"]["recording"]):
         mine = {
             name: tables[name][tables[name]["recording"] == recording]

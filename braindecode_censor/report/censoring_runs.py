@@ -1,5 +1,6 @@
 """Running the censoring study: recordings are read once per process, and what is finished is a file per seed."""
 
+import gzip
 import hashlib
 import io
 import json
@@ -26,6 +27,8 @@ RECORDINGS = {
     "ssvep_exo": ({}, {}),
     "emg_myo": ({"where": {"subset": "PreTrainingDataset"}}, {"tmax": 1.75}),
 }
+#: Tables of a study.
+TABLES = ("scores", "leakage", "cost")
 #: Name of the simulated people among the recordings.
 SIMULATED = "simulated"
 #: The simulated people, for the whole study and for a check.
@@ -157,44 +160,52 @@ def _longest(paths):
 
 
 def collect(out):
-    """Gather all finished trainings into two tables, for each recording and recipe those with the most steps.
+    """Gather all finished trainings into tables, for each recording and recipe those with the most steps.
 
     Parameters
     ----------
     out : Path
-        Folder of results.
+        Folder of results. One that holds nothing but the tables of another run is read as it is.
 
     Returns
     -------
-    scores, leakage : DataFrame
-        One row per recording, base, seed, setting and person (or fold and kind of probe). Written as ``scores.csv`` and
-        ``leakage.csv``, too, with ``cost.csv``: trainings, their steps and seconds.
+    tables : dict of str to DataFrame
+        ``scores`` and ``leakage`` with one row per recording, base, seed, setting and person (or kind of probe), and
+        ``cost``: trainings, their steps and seconds. Each is written as ``NAME.csv.gz``, too.
     """
-    scores, leakage, cost = [], [], []
     folders = sorted({path.parent for path in out.glob("*/*/seed_*.npz")})
+    if not folders:
+        return {name: pd.read_csv(out / f"{name}.csv.gz") for name in TABLES}
+    rows = {name: [] for name in TABLES}
     for path in [path for folder in folders for path in _longest(sorted(folder.glob("seed_*.npz")))]:
-        with np.load(path) as stored:
-            note, found, probed = json.loads(str(stored["note"])), stored["scores"], stored["leakage"]
-        where = {"recording": path.parts[-3], "base": path.parts[-2], "seed": int(path.stem.split("_")[1])}
-        cost.append(
-            {**where, **{name: note[name] for name in ("trainings", "seconds", "device", "max_steps")}}
-        )
-        for setting, by_person, by_fold in zip(note["settings"], found, probed):
-            scores += [{**where, **setting, "person": k, "score": score} for k, score in enumerate(by_person)]
-            chance = {
-                "chance": np.mean(
-                    [
-                        1 / (len(by_person) - size)
-                        for size in map(len, np.array_split(by_person, len(by_fold)))
-                    ]
-                )
-            }
-            leakage += [
-                {**where, **setting, **chance, "probe": probe, "accuracy": value}
-                for probe, value in zip(MODES, by_fold.mean(0))
-            ]
-    tables = {"scores": scores, "leakage": leakage, "cost": cost}
-    tables = {name: pd.DataFrame(rows) for name, rows in tables.items()}
+        for name, found in _rows(path).items():
+            rows[name] += found
+    tables = {name: pd.DataFrame(found) for name, found in rows.items()}
     for name, table in tables.items():
-        write_atomically(out / f"{name}.csv", table.to_csv(index=False, float_format="%.6g").encode())
-    return tables["scores"], tables["leakage"]
+        text = table.to_csv(index=False, float_format="%.6g").encode()
+        write_atomically(out / f"{name}.csv.gz", gzip.compress(text, mtime=0))
+    return tables
+
+
+def _rows(path):
+    """Return what the file of a seed adds to every table."""
+    with np.load(path) as stored:
+        note, scores, leakage = json.loads(str(stored["note"])), stored["scores"], stored["leakage"]
+    where = {"recording": path.parts[-3], "base": path.parts[-2], "seed": int(path.stem.split("_")[1])}
+    n_folds, n_people = leakage.shape[1], scores.shape[1]
+    left_out = map(len, np.array_split(np.arange(n_people), n_folds))
+    chance = float(np.mean([1 / (n_people - size) for size in left_out]))
+    settings = [{**where, **setting} for setting in note["settings"]]
+    return {
+        "scores": [
+            {**setting, "person": person, "score": score}
+            for setting, found in zip(settings, scores)
+            for person, score in enumerate(found)
+        ],
+        "leakage": [
+            {**setting, "chance": chance, "probe": probe, "accuracy": accuracy}
+            for setting, found in zip(settings, leakage)
+            for probe, accuracy in zip(MODES, found.mean(axis=0))
+        ],
+        "cost": [{**where, **{name: note[name] for name in ("trainings", "seconds", "device", "max_steps")}}],
+    }

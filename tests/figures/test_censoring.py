@@ -189,7 +189,8 @@ def test_another_weight_is_trained_by_itself(results, tmp_path, monkeypatch):
         assert len(stored["scores"]) == len(MODES)
     keys = ["seed", "method", "mode", "weight", "control", "person"]
     both, once = (
-        censoring_runs.collect(out)[0].set_index(keys)["score"].sort_index() for out in (tmp_path, whole)
+        censoring_runs.collect(out)["scores"].set_index(keys)["score"].sort_index()
+        for out in (tmp_path, whole)
     )
     pd.testing.assert_series_equal(both, once)
 
@@ -198,11 +199,21 @@ def test_of_two_lengths_the_longer_counts(results, tmp_path):
     script, out, args = results
     shutil.copytree(out, tmp_path, dirs_exist_ok=True)
     args = [*args, "--out", str(tmp_path), "--max-steps", "1"]
-    before = censoring_runs.collect(out)[0]
+    before = censoring_runs.collect(out)["scores"]
     script.main(args)
     assert len(saved(tmp_path)) == 2 * len(saved(out))
-    pd.testing.assert_frame_equal(censoring_runs.collect(tmp_path)[0], before)
-    assert (pd.read_csv(tmp_path / "cost.csv")["max_steps"] == 2).all()
+    found = censoring_runs.collect(tmp_path)
+    pd.testing.assert_frame_equal(found["scores"], before)
+    assert (found["cost"]["max_steps"] == 2).all()
+
+
+def test_tables_alone_say_what_the_trainings_say(results, tmp_path):
+    _, out, _ = results
+    tables = censoring_runs.collect(out)
+    for name in tables:
+        shutil.copy(out / f"{name}.csv.gz", tmp_path)
+    for name, alone in censoring_runs.collect(tmp_path).items():
+        pd.testing.assert_frame_equal(alone, tables[name], check_dtype=False, rtol=1e-5)
 
 
 def test_tables_and_figures_are_written_for_the_documentation(results, tmp_path):
@@ -213,6 +224,7 @@ def test_tables_and_figures_are_written_for_the_documentation(results, tmp_path)
     assert text.startswith("**simulated**") and "**no gain** was found" in text
     settings = pd.read_csv(out / "tables" / "censoring_settings.csv")
     assert set(settings["mode"]) == set(MODES) and settings["detectable"].notna().any()
+    assert "## simulated" in (tmp_path / "results" / "censoring_tables.md").read_text()
     page = (tmp_path / "evidence.md").read_text()
     shown = {line.split("/")[1] for line in page.splitlines() if line.startswith("```{figure}")}
     assert "{include} results/censoring.md" in page and len(max(page.splitlines(), key=len)) < 400

@@ -1,6 +1,7 @@
 """Killed, orphaned, out of disk, read-only: is everything that was finished still there, and the end the same?
 
-``ATTACKS=20 python -m pytest tests/robustness`` kills more often than the short version that always runs.
+``ATTACKS=20 python -m pytest tests/robustness`` kills more often than the short version that always runs, and lets
+workers import everything anew, as a user's do.
 """
 
 import contextlib
@@ -24,6 +25,7 @@ from braindecode_censor.storage.trainings import TrainingCache
 
 FORK = multiprocessing.get_context("fork")  # everything is imported already, so a run takes seconds
 ATTACKS = int(os.environ.get("ATTACKS", "2"))
+FRESH = ATTACKS > 2
 LONGEST = 120  # seconds that any run may take before the test fails
 TABLES = ("scores.csv", "table.csv", "search.csv", "chosen.json")
 
@@ -36,7 +38,7 @@ def _run(out, fresh, options):
 
 
 def start(out, fresh=False, **options):
-    """Start a run in a process; `fresh` workers of it import everything anew, as a user's do."""
+    """Start a run in a process; `fresh` workers of it import everything anew."""
     process = FORK.Process(target=_run, args=(out, fresh, options))
     process.start()
     return process
@@ -105,7 +107,7 @@ def test_killed_at_random_moments_and_resumed(tmp_path, reference):
 def test_workers_end_with_their_parent_and_nothing_is_trained_twice(tmp_path, reference, engine):
     psutil = pytest.importorskip("psutil")
     out = tmp_path / "out"
-    process = start(out, fresh=engine == "sequential", jobs=2, engine=engine)
+    process = start(out, fresh=FRESH and engine == "sequential", jobs=2, engine=engine)
     wait_for(2, out, process)
     workers = psutil.Process(process.pid).children(recursive=True)
     assert process.is_alive() and len(workers) >= 2

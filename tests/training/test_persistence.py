@@ -54,11 +54,15 @@ def test_save_load_in_a_new_process_predict(data, fitted, tmp_path):
     assert done.code == 0, done.output
     assert f"hash {hash('a word')}" not in done.output
     found = np.load(tmp_path / "out.npz")
-    assert np.array_equal(found["proba"], fitted.predict_proba(data[0]))
+    expected = {
+        "proba": fitted.predict_proba(data[0]),
+        "z": fitted.features(data[0]),
+        "person": person.predict_proba(data[0]),
+        "adapted": fitted.adapt(data[0][:40]).predict_proba(data[0]),
+    }
+    for name, values in expected.items():  # the last bit of a float may differ between two processes
+        np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-6)
     assert np.array_equal(found["y"], fitted.predict(data[0]))
-    assert np.array_equal(found["z"], fitted.features(data[0]))
-    assert np.array_equal(found["person"], person.predict_proba(data[0]))
-    assert np.array_equal(found["adapted"], fitted.adapt(data[0][:40]).predict_proba(data[0]))
     digest = get_digest(make_pipeline(CensoredEEGClassifier(**PIPELINE)))
     assert f"digest {digest}" in done.output
 
