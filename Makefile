@@ -44,7 +44,7 @@ lint: style
 # The docstrings are checked by a test too, beside other tests instead of before them.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 test: style
-	$(PYTEST) --ignore tests/docs
+	$(PYTEST) --ignore tests/docs --ignore tests/journeys
 
 # The four journeys and a few tests with the oldest versions that pyproject.toml allows, in an environment of its own.
 test-oldest: setup
@@ -55,10 +55,11 @@ test-oldest: setup
 		tests/search/test_optuna.py tests/penalties/test_closed_form.py
 
 # Without network and without warnings; the gallery runs only the examples that changed. Then what pages and
-# examples say is tested: they look right, they run, their commands start a cluster.
+# examples say is tested: they look right, they run, their commands start a cluster, and README gets four newcomers
+# where they want to go.
 docs: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
-	$(PYTEST) tests/docs
+	$(PYTEST) tests/docs tests/journeys
 	@echo "Open docs/_build/html/index.html"
 
 benchmarks: setup
