@@ -60,8 +60,8 @@ def test_save_load_in_a_new_process_predict(data, fitted, tmp_path):
         "person": person.predict_proba(data[0]),
         "adapted": fitted.adapt(data[0][:40]).predict_proba(data[0]),
     }
-    for name, values in expected.items():  # the last bit of a float may differ between two processes
-        np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-6)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
     assert np.array_equal(found["y"], fitted.predict(data[0]))
     digest = get_digest(make_pipeline(CensoredEEGClassifier(**PIPELINE)))
     assert f"digest {digest}" in done.output
