@@ -28,8 +28,8 @@ def seeded():
     import torch
 
     torch.manual_seed(0)
-    # A processor without half precision makes torch give up oneDNN for the rest of the process, which is then slower and
-    # rounds otherwise than other processes.
+    # A processor without half precision makes torch give up oneDNN for the rest of the process, which is then slower
+    # and rounds otherwise than other processes.
     torch.backends.mkldnn.set_flags(True)
 
 
