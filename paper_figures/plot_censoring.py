@@ -57,6 +57,8 @@ def make_tables(out, again=None):
     """
     found = collect(out)
     scores = found["scores"]
+    if scores.empty:
+        raise ValueError(f"{out} holds no finished trainings: run run_censoring.py --out {out} first.")
     gains = read_gains(scores)
     weights = gains_by_weight(gains, found["leakage"])
     cost = found["cost"].groupby(["recording", "base", "device", "max_steps"], dropna=False, as_index=False)

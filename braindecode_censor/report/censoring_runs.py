@@ -21,7 +21,8 @@ from braindecode_censor.storage.files import write_atomically
 
 __all__ = ["RECORDINGS", "SIMULATED", "collect", "read_recording", "run_method"]
 
-#: Recording -> options of the dataset, options of the paradigm.
+#: Recording -> options of the dataset, options of the paradigm. EMG is cut to the first half of each gesture, which is
+#: what all trainings of ``docs/evidence.md`` have seen.
 RECORDINGS = {
     "erp_uci_smni": ({}, {}),
     "ssvep_exo": ({}, {}),
@@ -171,11 +172,14 @@ def collect(out):
     -------
     tables : dict of str to DataFrame
         ``scores`` and ``leakage`` with one row per recording, base, seed, setting and person (or kind of probe), and
-        ``cost``: trainings, their steps and seconds. Each is written as ``NAME.csv.gz``, too.
+        ``cost``: trainings, their steps and seconds. Each is written as ``NAME.csv.gz``, too. Empty, and not written,
+        if nothing is finished.
     """
     folders = sorted({path.parent for path in out.glob("*/*/seed_*.npz")})
     if not folders:
-        return {name: pd.read_csv(out / f"{name}.csv.gz") for name in TABLES}
+        files = {name: out / f"{name}.csv.gz" for name in TABLES}
+        there = all(file.is_file() for file in files.values())
+        return {name: pd.read_csv(file) if there else pd.DataFrame() for name, file in files.items()}
     rows = {name: [] for name in TABLES}
     for path in [path for folder in folders for path in _longest(sorted(folder.glob("seed_*.npz")))]:
         for name, found in _rows(path).items():

@@ -207,6 +207,14 @@ def test_of_two_lengths_the_longer_counts(results, tmp_path):
     assert (found["cost"]["max_steps"] == 2).all()
 
 
+def test_without_a_finished_training_nothing_is_written_and_plots_say_so(results, tmp_path):
+    script, _, args = results
+    script.main([*args, "--out", str(tmp_path), "--time-limit", "-1"])
+    assert not list(tmp_path.rglob("*.csv*"))
+    with pytest.raises(ValueError, match="holds no finished trainings"):
+        plot_censoring.make_tables(tmp_path)
+
+
 def test_tables_alone_say_what_the_trainings_say(results, tmp_path):
     _, out, _ = results
     tables = censoring_runs.collect(out)
