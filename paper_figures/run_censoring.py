@@ -13,7 +13,8 @@ reveals the person instead, and people whose labels were shuffled, so that there
 
 Interrupt and start again at will, also with more weights, methods or seeds: what is finished is not repeated. Seeds
 come in turn over all recordings and recipes, so that whatever the time allows is a study with fewer seeds. Every method
-is a job of its own, and ``--jobs`` of them share the device; let NVIDIA's multi-process service (MPS) run there.
+is a job of its own, and ``--jobs`` of them share the device; let NVIDIA's multi-process service (MPS) run there. One
+that fails, for want of memory say, does not stop the others.
 """
 
 import argparse
@@ -97,10 +98,14 @@ def main(argv=None):
             n_jobs=args.jobs, return_as="generator_unordered", pre_dispatch=args.jobs, batch_size=1
         )
         try:
-            for told in pool(joblib.delayed(run_method)(args, options, *what) for what in todo):
+            failed = 0
+            for told, well in pool(joblib.delayed(run_method)(args, options, *what) for what in todo):
                 print(told, flush=True)
+                failed += not well
         finally:
             collect(args.out)
+    if failed:
+        parser.exit(1, f"{failed} of {len(todo)} failed: start again for these, with fewer --jobs or --at-once.\n")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from braindecode_censor.fleet.stack import Layout, adam_step, under_prefix
 
 __all__ = ["Graph"]
 
+_MAX_SHAPES = 64  # that are compiled in a process; networks beyond run uncompiled
+
 
 class Graph:
     """Training step and evaluation of any number of members at once.
@@ -51,7 +53,11 @@ class Graph:
             self.recorded_diagnose = Recorder(self.diagnose, able)
         self.compiled_encode, self.compiled_adam, self.compiled_decide = self.encode, adam_step, None
         if compile:
-            options = {"backend": compile} if isinstance(compile, str) else {}
+            # Shapes are fixed: torch would take the second network it meets for one of any shape, which it cannot
+            # compile, and give up silently after eight of them.
+            options = {"dynamic": False} | ({"backend": compile} if isinstance(compile, str) else {})
+            limits = torch._dynamo.config
+            limits.recompile_limit = max(limits.recompile_limit, _MAX_SHAPES)
             self.compiled_encode = torch.compile(self.encode, **options)
             self.compiled_adam = torch.compile(adam_step, **options)
             self.compiled_decide = torch.compile(decide_places, **options)

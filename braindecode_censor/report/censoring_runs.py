@@ -90,6 +90,9 @@ def run_method(args, options, name, base, seeds, method):
     -------
     told : str
         What was done.
+    well : bool
+        Whether nothing failed. A method that does is told and left to the next run, so that one that needs more memory
+        than the device has left does not end all others.
     """
     warnings.filterwarnings("ignore", message=".*no trials of the new person")
     if torch.device(args.device).type == "cuda":
@@ -104,13 +107,16 @@ def run_method(args, options, name, base, seeds, method):
         if missing:
             lacking.setdefault(tuple(missing), []).append(seed)
     if not lacking:
-        return f"{what}: finished before"
+        return f"{what}: finished before", True
     if time.time() > args.deadline:
-        return f"{what}: no time left"
+        return f"{what}: no time left", True
     started = time.monotonic()
-    for settings, some in lacking.items():
-        _run(study, folder, told, some, settings, args.device)
-    return f"{what}: {time.monotonic() - started:.1f} s"
+    try:
+        for settings, some in lacking.items():
+            _run(study, folder, told, some, settings, args.device)
+    except (RuntimeError, MemoryError) as error:  # what torch raises, on the device and off it
+        return f"{what}: failed ({type(error).__name__}: {str(error).partition(chr(10))[0]})", False
+    return f"{what}: {time.monotonic() - started:.1f} s", True
 
 
 def _run(study, folder, told, seeds, settings, device):

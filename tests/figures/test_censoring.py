@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from people import mixed_people
 
 from braindecode_censor.figures import plot_censoring
@@ -213,6 +214,19 @@ def test_without_a_finished_training_nothing_is_written_and_plots_say_so(results
     assert not list(tmp_path.rglob("*.csv*"))
     with pytest.raises(ValueError, match="holds no finished trainings"):
         plot_censoring.make_tables(tmp_path)
+
+
+def test_a_method_that_fails_is_told_and_tried_again(results, tmp_path, monkeypatch, capsys):
+    script, _, args = results
+    args = [*args, "--out", str(tmp_path)]
+    with monkeypatch.context() as patch:
+        patch.setattr(Study, "run", lambda *_: torch.zeros(1 << 60))  # more memory than there is
+        with pytest.raises(SystemExit, match="1"):
+            script.main(args)
+    told = capsys.readouterr()
+    assert told.out.count("failed (RuntimeError: ") == 2 and "2 of 2 failed: start again" in told.err
+    script.main(args)
+    assert "failed" not in capsys.readouterr().out and len(saved(tmp_path)) == 2
 
 
 def test_tables_alone_say_what_the_trainings_say(results, tmp_path):

@@ -144,6 +144,20 @@ def test_compiled_equals_eager():
     assert not torch._dynamo.utils.counters["graph_break"], "the step falls to pieces"
 
 
+def test_networks_of_several_shapes_are_compiled_in_one_process():
+    """Torch would compile the second for all numbers of channels at once, and fail: it cannot batch such products."""
+    torch._dynamo.reset()
+    X, y, subjects = data()
+    settings = [{"penalty": "mmd", "random_state": 0, "max_epochs": 1, "augment": ["TimeReverse"]}]
+    for n_chans in (3, 2):
+        X = X[:, :n_chans]
+        eager, compiled = (
+            train_together(X, y, subjects, settings, vectorise=True, compile=compile)
+            for compile in (False, "aot_eager_decomp_partition")
+        )
+        assert_equal(compiled, [eager[0]], 1e-9)
+
+
 def test_no_step_waits_for_the_host(monkeypatch):
     """Between planning and the end of an epoch nothing is read back: on a GPU each read would stop the queue."""
     one = group(2, vectorise=True, masks="hashed")
