@@ -105,7 +105,9 @@ def main(argv=None):
         finally:
             collect(args.out)
     if failed:
-        parser.exit(1, f"{failed} of {len(todo)} failed: start again for these, with fewer --jobs or --at-once.\n")
+        parser.exit(
+            1, f"{failed} of {len(todo)} failed: start again for these, with fewer --jobs or --at-once.\n"
+        )
 
 
 if __name__ == "__main__":
