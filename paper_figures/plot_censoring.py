@@ -175,7 +175,9 @@ def _mark_weights(axis, weights):
 def _finish(figure, places, label):
     for axis in places.values():
         axis.set_xlabel(label if axis.get_subplotspec().is_last_row() else "")
-    legend_above(figure, *next(iter(places.values())).get_legend_handles_labels())
+    drawn = (axis.get_legend_handles_labels() for axis in places.values())  # not every panel has everything
+    by_label = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels)}
+    legend_above(figure, list(by_label.values()), list(by_label))
     return figure
 
 

@@ -190,7 +190,9 @@ def collect(out):
     for path in [path for folder in folders for path in _longest(sorted(folder.glob("seed_*.npz")))]:
         for name, found in _rows(path).items():
             rows[name] += found
-    tables = {name: pd.DataFrame(found).round(6) for name, found in rows.items()}  # ties stay ties when read again
+    tables = {
+        name: pd.DataFrame(found).round(6) for name, found in rows.items()
+    }  # ties stay ties when read again
     for name, table in tables.items():
         text = table.to_csv(index=False, float_format="%.6g").encode()
         write_atomically(out / f"{name}.csv.gz", gzip.compress(text, mtime=0))
