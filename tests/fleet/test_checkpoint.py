@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from fleet.folds import assert_equal, data, folds, train_alone
 
 from braindecode_censor.fleet import Member, train_fleet
 from braindecode_censor.fleet.checkpoint import Checkpoint
 from braindecode_censor.fleet.epoch import train_epoch as plain_epoch
 from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.resident import People, Resident
+from fleet.folds import assert_equal, data, folds, train_alone
 
 SETTINGS = [
     {"penalty": "began", "weight": 0.1, "random_state": seed, "module__drop_prob": 0.25, "max_epochs": epochs}

@@ -4,10 +4,6 @@ from itertools import product
 
 import pytest
 import torch
-from fleet.folds import assert_equal, data, folds, train_alone, train_together
-from fleet.test_equal_to_alone import CASE_IDS, CASES, three
-from fleet.test_networks import NETWORKS, largest_difference, train_both
-from fleet.test_recipe import RECIPE
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.fleet import Member, cuda_graphs
@@ -15,6 +11,10 @@ from braindecode_censor.fleet.epoch import step_groups, train_epoch
 from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.monitor import Monitor
 from braindecode_censor.fleet.resident import People, Resident
+from fleet.folds import assert_equal, data, folds, train_alone, train_together
+from fleet.test_equal_to_alone import CASE_IDS, CASES, three
+from fleet.test_networks import NETWORKS, largest_difference, train_both
+from fleet.test_recipe import RECIPE
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

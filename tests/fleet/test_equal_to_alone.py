@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from fleet.folds import assert_equal, data, folds, make, train_alone, train_together
 from rhythms import IDS, METHODS_AND_MODES
 
 from braindecode_censor import PAPER, CensoredEEGClassifier
 from braindecode_censor.encoders.eegnet import FastEEGNet
 from braindecode_censor.fleet import Member, train_fleet
 from braindecode_censor.fleet.resident import People
+from fleet.folds import assert_equal, data, folds, make, train_alone, train_together
 
 CASES = [(None, "marginal"), *METHODS_AND_MODES]
 CASE_IDS = ["baseline", *IDS]

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from fleet.folds import Double, data
 from sklearn.base import clone
 from torch import nn
 from torch.func import vmap
@@ -15,6 +14,7 @@ from braindecode_censor.fleet import train_fleet
 from braindecode_censor.fleet.masks import GivenMasks, drawn_masks, find_places, hashed_masks
 from braindecode_censor.fleet.network import Network
 from braindecode_censor.fleet.trial import why_alone
+from fleet.folds import Double, data
 
 SIZES = {"n_chans": 3, "n_times": 64, "n_outputs": 2}
 #: Small versions of the networks, with the layer of their latent code.

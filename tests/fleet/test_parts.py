@@ -5,7 +5,6 @@ import copy
 import numpy as np
 import pytest
 import torch
-from fleet.folds import assert_equal, data, folds, make, train_together
 from torch import nn
 
 from braindecode_censor import CensoredEEGClassifier
@@ -17,6 +16,7 @@ from braindecode_censor.fleet.monitor import Monitor
 from braindecode_censor.fleet.packing import fitting_size, share_out, step_bytes
 from braindecode_censor.fleet.resident import People, Resident
 from braindecode_censor.fleet.stack import Layout, adam_coefficients, adam_step
+from fleet.folds import assert_equal, data, folds, make, train_together
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from fleet.folds import data, folds, make, train_alone, train_together
 
 from braindecode_censor.fleet import train_fleet
+from fleet.folds import data, folds, make, train_alone, train_together
 
 RECIPE = {"schedule": "one_cycle", "keep": "last", "valid_subject": None, "max_epochs": None, "max_steps": 11}
 RECIPE |= {"penalty": "mmd", "censoring": "conditional", "weight": 0.3, "normalize": "person"}
