@@ -105,9 +105,8 @@ def main(argv=None):
         finally:
             collect(args.out)
     if failed:
-        parser.exit(
-            1, f"{failed} of {len(todo)} failed: start again for these, with fewer --jobs or --at-once.\n"
-        )
+        remedy = "start again to train them; with fewer --jobs or --at-once, if memory was short."
+        parser.exit(1, f"{failed} of {len(todo)} failed: {remedy}\n")
 
 
 if __name__ == "__main__":

@@ -53,8 +53,8 @@ class Graph:
             self.recorded_diagnose = Recorder(self.diagnose, able)
         self.compiled_encode, self.compiled_adam, self.compiled_decide = self.encode, adam_step, None
         if compile:
-            # Shapes are fixed: torch would take the second network it meets for one of any shape, which it cannot
-            # compile, and give up silently after eight of them.
+            # Left alone, torch compiles the second network that differs for sizes of any kind, which fails under vmap,
+            # and from the ninth on it compiles nothing.
             options = {"dynamic": False} | ({"backend": compile} if isinstance(compile, str) else {})
             limits = torch._dynamo.config
             limits.recompile_limit = max(limits.recompile_limit, _MAX_SHAPES)

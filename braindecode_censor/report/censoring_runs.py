@@ -91,8 +91,7 @@ def run_method(args, options, name, base, seeds, method):
     told : str
         What was done.
     well : bool
-        Whether nothing failed. A method that does is told and left to the next run, so that one that needs more memory
-        than the device has left does not end all others.
+        False if a training failed, for want of memory say. The next run tries it again, and other methods go on.
     """
     warnings.filterwarnings("ignore", message=".*no trials of the new person")
     if torch.device(args.device).type == "cuda":
@@ -115,7 +114,8 @@ def run_method(args, options, name, base, seeds, method):
         for settings, some in lacking.items():
             _run(study, folder, told, some, settings, args.device)
     except (RuntimeError, MemoryError) as error:  # what torch raises, on the device and off it
-        return f"{what}: failed ({type(error).__name__}: {str(error).partition(chr(10))[0]})", False
+        reason, *_ = f"{type(error).__name__}: {error}".splitlines()
+        return f"{what}: failed ({reason})", False
     return f"{what}: {time.monotonic() - started:.1f} s", True
 
 
@@ -190,11 +190,10 @@ def collect(out):
     for path in [path for folder in folders for path in _longest(sorted(folder.glob("seed_*.npz")))]:
         for name, found in _rows(path).items():
             rows[name] += found
-    tables = {
-        name: pd.DataFrame(found).round(6) for name, found in rows.items()
-    }  # ties stay ties when read again
+    # Rounded before they are used, so that whoever reads the files finds the same ties between people.
+    tables = {name: pd.DataFrame(found).round(6) for name, found in rows.items()}
     for name, table in tables.items():
-        text = table.to_csv(index=False, float_format="%.6g").encode()
+        text = table.to_csv(index=False).encode()
         write_atomically(out / f"{name}.csv.gz", gzip.compress(text, mtime=0))
     return tables
 

@@ -235,7 +235,7 @@ def test_tables_alone_say_what_the_trainings_say(results, tmp_path):
     for name in tables:
         shutil.copy(out / f"{name}.csv.gz", tmp_path)
     for name, alone in censoring_runs.collect(tmp_path).items():
-        pd.testing.assert_frame_equal(alone, tables[name], check_dtype=False, rtol=1e-5)
+        pd.testing.assert_frame_equal(alone, tables[name], check_dtype=False, check_exact=True)
 
 
 def test_tables_and_figures_are_written_for_the_documentation(results, tmp_path):

@@ -134,20 +134,22 @@ def test_shares_keep_trainings_of_one_graph_together():
 def test_compiled_equals_eager():
     """The graphs that inductor gets, decomposed as it would, and run operation by operation.
 
-    Of two shapes in one process: torch would compile the second for any number of channels, and cannot batch that.
+    Of two shapes in one process: torch would compile the second for any number of channels, and cannot batch that. It
+    is told to compile one shape and to fail beyond, which the fleet must have overruled.
     """
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     X, y, subjects = data()
     settings = {"penalty": "adv", "weight": 0.1, "max_epochs": 1, "augment": ["TimeReverse"]}
     settings = [{**settings, "random_state": seed, "module__drop_prob": 0.25} for seed in range(2)]
-    for n_chans in (3, 2):
-        X = X[:, :n_chans]
-        eager, compiled = (
-            train_together(X, y, subjects, settings, vectorise=True, compile=compile)
-            for compile in (False, "aot_eager_decomp_partition")
-        )
-        assert_equal(compiled, [eager[0], eager[1]], 1e-9)
+    with torch._dynamo.config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True):
+        for n_chans in (3, 2):
+            X = X[:, :n_chans]
+            eager, compiled = (
+                train_together(X, y, subjects, settings, vectorise=True, compile=compile)
+                for compile in (False, "aot_eager_decomp_partition")
+            )
+            assert_equal(compiled, [eager[0], eager[1]], 1e-9)
     assert not torch._dynamo.utils.counters["graph_break"], "the step falls to pieces"
 
 
