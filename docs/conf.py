@@ -43,7 +43,7 @@ templates_path = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
 # Written when their measurements exist; listed where they are.
-OPTIONAL_PAGES = ("fleet", "real_recordings", "evidence", "evidence_tables", "evidence_earlier")
+OPTIONAL_PAGES = ("fleet", "real_recordings", "evidence", "evidence_tables")
 
 # Links inside must resolve; names of other libraries cannot without network.
 nitpicky = True

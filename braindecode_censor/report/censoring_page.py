@@ -25,7 +25,7 @@ python paper_figures/plot_censoring.py --results results/censoring --docs docs
 ```
 
 The scores of this page are kept: `plot_censoring.py --results docs/results/censoring --docs docs` writes it without any
-training. Of earlier trainings of four methods on ERP and EMG [only tables](evidence_earlier.md) are left.
+training.
 
 An interrupted run goes on where it was, and trains what is missing when weights or seeds are added. Of trainings of two
 lengths the longer count. **How it was measured.** Five methods in three modes, each with several
