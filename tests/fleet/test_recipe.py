@@ -18,11 +18,13 @@ CHANGES = {
     "best of two": {"valid_subject": [4, 5], "keep": "best"},
     "trial": {"normalize": "trial"},
     "euclidean": {"normalize": "euclidean"},
+    "strangers": {"normalize": "euclidean", "strangers": True},
+    "strangers, two who validate": {"strangers": True, "valid_subject": [4, 5], "augment": "standard"},
     "augmented": {"augment": "standard"},
     "augmented by Braindecode": {"augment": ["TimeReverse", "SignFlip"], "normalize": "euclidean"},
 }
 
-VECTORISED = ("recipe", "average", "augmented")
+VECTORISED = ("recipe", "average", "strangers", "augmented")
 
 
 def assert_same(together, alone, tolerance):
