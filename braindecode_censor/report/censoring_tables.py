@@ -327,15 +327,15 @@ def costs_of_half(table):
     -------
     table : DataFrame
         One row per recording, base, method and mode: ``falls``, whether leakage at the largest weight is lower than at
-        the smallest and than without censoring; ``least``, the lowest share that is left; and ``weight``, ``gain``,
+        the smallest, if there are several, and than without censoring; ``least``, the lowest share that is left; and ``weight``, ``gain``,
         ``low`` and ``high`` where half or less is left, NaN where it never is.
     """
     rows = []
     for key, part in table.groupby([*_WHERE, "method", "mode"], sort=False):
         part = part.sort_values("weight")
         row = dict(zip([*_WHERE, "method", "mode"], key))
-        first, last = part["share"].iloc[[0, -1]]
-        row |= {"falls": last < min(1, first), "least": part["share"].min()}
+        *smaller, last = part["share"]
+        row |= {"falls": last < min([1, *smaller[:1]]), "least": part["share"].min()}
         enough = part[part["share"] <= _HALF]
         names = ["weight", "gain", "low", "high"]
         row |= dict.fromkeys(names, np.nan) if enough.empty else enough.iloc[0][names].to_dict()

@@ -166,3 +166,13 @@ def test_single_seeds_are_told(planted):
     """The gain lies between those of single seeds, which differ."""
     row = planted["answers"].set_index("group").loc["all"]
     assert row["lowest"] < row["gain"] < row["highest"] < row["lowest"] + 0.02
+
+
+@pytest.mark.parametrize(
+    ("shares", "falls"),
+    [([0.8], True), ([1.1], False), ([0.9, 0.7], True), ([0.5, 0.7], False), ([1.2, 1.1], False)],
+)
+def test_leakage_falls_if_it_is_below_the_smallest_weight_and_the_uncensored_network(shares, falls):
+    rows = {"recording": "r", "base": "b", "method": "mmd", "mode": "marginal", "weight": range(len(shares))}
+    table = pd.DataFrame({**rows, "share": shares, "gain": 0.0, "low": 0.0, "high": 0.0})
+    assert tables.costs_of_half(table)["falls"].tolist() == [falls]
