@@ -19,7 +19,7 @@ __all__ = ["Member", "graph_key"]
 _OWN = {"weight", "lr", "schedule", "warmup", "critic_lr", "random_state", "max_epochs", "max_steps"}
 _OWN |= {"patience", "valid_subject", "roster", "prior", "verbose"}
 # Arguments that decide what the encoder computes, beside those of the module and of the signals.
-_ENCODER = {"fast", "layer", "normalize", "strangers", "augment", "batch_norm_momentum", "device", "cropped"}
+_ENCODER = {"fast", "layer", "normalize", "augment", "batch_norm_momentum", "device", "cropped"}
 
 
 class Member:

@@ -6,7 +6,6 @@ import torch
 from braindecode_censor.trials.dataset import Trials
 from braindecode_censor.trials.normalize import SubjectNormalizer, normalize_people, people_statistics
 from braindecode_censor.trials.people import TRIALWISE
-from braindecode_censor.trials.strangers import estrange, stranger_maps
 
 __all__ = ["People", "Resident"]
 
@@ -81,17 +80,11 @@ class Resident:
         self.recorded_steps = {}
         self.by_population = clf.normalize == "population"
         self.augmentation = clf._make_augmentation()
-        self.roster = self.people = (
-            None  # who is there, and whose trial each one is, for those who meet strangers
-        )
         signals = people.signals
         if not self.by_population:
             signals = normalize_people(signals, people.subjects, clf.normalize)
         self.x = clf._to_tensor(signals).to(clf.device)
-        if clf.strangers:
-            self.roster, self.people = np.unique(people.subjects, return_inverse=True)
-            self.people = torch.as_tensor(self.people, device=self.x.device)
-        changes = self.by_population or self.people is not None or self.augmentation is not None
+        changes = self.by_population or self.augmentation is not None
         lag_moments = getattr(clf.module_, "lag_moments", None)  # only the fast EEGNet has a use for them
         self.moments = None if changes or lag_moments is None else lag_moments(self.x)
 
@@ -115,25 +108,15 @@ class Resident:
 
         Returns
         -------
-        affine : Tensor of shape (2, n_members, n_chans, 1), (1, n_members, n_people, n_chans, 1 + n_chans) or None
-            What to subtract from every channel and what to multiply it with; where people are shown as strangers,
-            the maps that do so; None where all members see the same signals.
+        affine : Tensor of shape (2, n_members, n_chans, 1) or None
+            What to subtract from every channel and what to multiply it with; None where all members see the
+            same signals.
         """
-        if self.people is not None:
-            maps = np.stack([self._maps(member.clf.normalizer_) for member in members])
-            return torch.as_tensor(maps).to(self.x).unsqueeze(0)
         if not self.by_population:
             return None
         maps = [member.clf.normalizer_.affine for member in members]
         rows = np.stack([[one.offset for one in maps], [np.diagonal(one.weight) for one in maps]])
         return torch.as_tensor(rows).to(self.x).unsqueeze(-1)
-
-    def _maps(self, normalizer):
-        """Return the maps of all people; zeros, which are never used, for those a member does not train on."""
-        found = stranger_maps(normalizer)
-        maps = np.zeros((len(self.roster), *found.shape[1:]))
-        maps[np.searchsorted(self.roster, normalizer.subjects_)] = found
-        return maps
 
     def take(self, positions, affine=None):
         """Return trials as their members see them.
@@ -151,7 +134,7 @@ class Resident:
             Normalised signals.
         """
         x = self.x[positions]
-        return (x - affine[0].unsqueeze(1)) * affine[1].unsqueeze(1) if self.by_population else x
+        return x if affine is None else (x - affine[0].unsqueeze(1)) * affine[1].unsqueeze(1)
 
     def take_batch(self, positions, affine, seeds, counts):
         """Return the batches of a training step.
@@ -171,8 +154,6 @@ class Resident:
             Their lag moments, if they are known.
         """
         x = self.take(positions, affine)
-        if self.people is not None:
-            x = estrange(x, affine[0], self.people[positions], seeds, counts - 1)
         if self.augmentation is not None:
             x = self.augmentation.apply_members(x, seeds, counts - 1)
         return x, None if self.moments is None else self.moments[positions]

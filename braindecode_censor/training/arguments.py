@@ -13,8 +13,7 @@ from braindecode_censor._check import check_choice, check_positive, check_size
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.modes import MODES
 from braindecode_censor.penalties.options import argument_of, options_of
-from braindecode_censor.trials.dataset import TrialLoader
-from braindecode_censor.trials.people import NORMALIZATIONS, PERSONAL
+from braindecode_censor.trials.normalize import NORMALIZATIONS
 
 __all__ = [
     "KEEP",
@@ -131,23 +130,7 @@ def check_arguments(clf):
         )
     if clf.train_split is not None:
         raise ValueError("train_split is not used here: choose the validation trials with valid_subject.")
-    _check_strangers(clf)
     _check_parts(clf)
-
-
-def _check_strangers(clf):
-    if not clf.strangers:
-        return
-    if clf.normalize not in PERSONAL:
-        raise ValueError(
-            f"strangers=True and normalize={clf.normalize!r}, which treats people who are known and strangers alike: "
-            f"pass normalize={' or '.join(map(repr, PERSONAL))}, or strangers=False."
-        )
-    if clf.iterator_train is not TrialLoader or getattr(clf, "iterator_train__num_workers", 0):
-        raise ValueError(
-            "strangers=True needs the estimator's own loader in this very process, to know whose trials a batch holds: "
-            "leave iterator_train and its num_workers out, or pass strangers=False."
-        )
 
 
 def _check_parts(clf):

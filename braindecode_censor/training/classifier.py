@@ -60,10 +60,6 @@ class CensoredEEGClassifier(_ProtocolClassifier):
     prior : float
         How many trials the population's statistics are worth when :meth:`adapt` or :meth:`stream` estimates those of
         a new person.
-    strangers : bool
-        Whether training shows people as strangers, too: a third of the trials as the population's statistics normalise
-        them, a third halfway. For networks that will often decode people of whom nothing is known; `normalize` must be
-        "person" or "euclidean".
     augment : str, list, dict or None
         Names of ``braindecode.augmentation`` transforms, ``{name: options}``, or transforms, applied to training
         batches. "standard" is a small shift in time, lost channels, noise and channel gains; None changes nothing.
@@ -157,7 +153,6 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         layer="final_layer",
         normalize="person",
         prior=5.0,
-        strangers=False,
         augment="standard",
         sampling="balanced",
         subjects_per_batch=None,
@@ -194,7 +189,6 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         self.layer = layer
         self.normalize = normalize
         self.prior = prior
-        self.strangers = strangers
         self.augment = augment
         self.sampling = sampling
         self.subjects_per_batch = subjects_per_batch

@@ -36,7 +36,6 @@ from braindecode_censor.trials.dataset import (
 from braindecode_censor.trials.normalize import SubjectNormalizer
 from braindecode_censor.trials.sampler import SubjectBatches
 from braindecode_censor.trials.stored import BLOCK, StoredSignals, read_blocks
-from braindecode_censor.trials.strangers import Strangers
 
 __all__ = []
 
@@ -50,7 +49,6 @@ class _ProtocolClassifier(_PartsClassifier):
 
     trials_ = None  # the data, while training
     augment_batch_ = None  # what changes the signals of a step, while training
-    strangers_ = None  # what shows people as strangers, while training
     adapted_ = False  # whether it decodes one person's trials
     head_ = None  # what labelled trials of that person add to the last layer
 
@@ -85,8 +83,6 @@ class _ProtocolClassifier(_PartsClassifier):
         augmentation = self._make_augmentation(continues)
         # its method, because skorch takes a module for a part of the network
         self.augment_batch_ = None if augmentation is None else augmentation.apply
-        if self.strangers:
-            self.strangers_ = Strangers(self.normalizer_, subjects, self._seed(continues))
         return self._make_trials(signals, codes, subjects), codes
 
     def _split(self, codes, subjects, continues=False):
@@ -145,8 +141,7 @@ class _ProtocolClassifier(_PartsClassifier):
             super().partial_fit(X, y, **fit_params)
             self._judge(X)
         finally:
-            # an estimator must not carry its training data around
-            self.trials_ = self.augment_batch_ = self.strangers_ = None
+            self.trials_ = self.augment_batch_ = None  # an estimator must not carry its training data around
         return self
 
     def _judge(self, trials):
@@ -231,8 +226,7 @@ class _ProtocolClassifier(_PartsClassifier):
         """Take out of the training steps what depends on the data alone, if the network offers it."""
         lag_moments = getattr(whole_module(self.module_), "lag_moments", None)
         n_epochs = count_epochs(self.n_steps_, self._steps_per_epoch())
-        changes = self.augment_batch_ is not None or self.strangers_ is not None
-        if lag_moments is None or n_epochs < _EPOCHS_THAT_PAY or changes:
+        if lag_moments is None or n_epochs < _EPOCHS_THAT_PAY or self.augment_batch_ is not None:
             return
         one = lag_moments(self.trials_[[0]][0])
         if one.nbytes * len(train) <= _LARGEST_TABLE:
@@ -310,9 +304,6 @@ class _ProtocolClassifier(_PartsClassifier):
             Loss and predictions.
         """
         self._set_learning_rate()
-        if self.strangers_ is not None:
-            x, positions = batch[0].to(self.device), self.trials_.last_positions
-            batch = self.strangers_.apply(x, positions, self.step_), batch[1]
         if self.augment_batch_ is not None:
             batch = self.augment_batch_(batch[0].to(self.device), self.step_), batch[1]
         step = super().train_step(batch, **fit_params)

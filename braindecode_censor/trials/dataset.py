@@ -77,11 +77,6 @@ class Trials(Dataset):
                 self.moments = found.new_empty(len(self), *found.shape[1:])
             self.moments[part] = found
 
-    @property
-    def last_positions(self):
-        """Which trials the batch that was fetched last holds; None if none was, or by another process."""
-        return None if self._last is None else self._last[2]
-
     def moments_of(self, x):
         """Return the moments of the batch that was fetched last.
 

@@ -18,13 +18,11 @@ CHANGES = {
     "best of two": {"valid_subject": [4, 5], "keep": "best"},
     "trial": {"normalize": "trial"},
     "euclidean": {"normalize": "euclidean"},
-    "strangers": {"normalize": "euclidean", "strangers": True},
-    "strangers, two who validate": {"strangers": True, "valid_subject": [4, 5], "augment": "standard"},
     "augmented": {"augment": "standard"},
     "augmented by Braindecode": {"augment": ["TimeReverse", "SignFlip"], "normalize": "euclidean"},
 }
 
-VECTORISED = ("recipe", "average", "strangers", "augmented")
+VECTORISED = ("recipe", "average", "augmented")
 
 
 def assert_same(together, alone, tolerance):
