@@ -327,8 +327,8 @@ def costs_of_half(table):
     -------
     table : DataFrame
         One row per recording, base, method and mode: ``falls``, whether leakage at the largest weight is lower than at
-        the smallest, if there are several, and than without censoring; ``least``, the lowest share that is left; and ``weight``, ``gain``,
-        ``low`` and ``high`` where half or less is left, NaN where it never is.
+        the smallest, if there are several, and than without censoring; ``least``, the lowest share that is left; and
+        ``weight``, ``gain``, ``low`` and ``high`` where half or less is left, NaN where it never is.
     """
     rows = []
     for key, part in table.groupby([*_WHERE, "method", "mode"], sort=False):
