@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from braindecode_censor.figures.style import PAGE, PALETTE, legend_above, new_figure, style
+from braindecode_censor.figures.style import PAGE, PALETTE, RECORDING_TITLES, legend_above, new_figure, style
 
 __all__ = ["draw_labeled", "draw_unlabeled", "main"]
 
-_TITLES = {"erp_uci_smni": "ERP", "ssvep_exo": "SSVEP", "emg_myo": "EMG"}
 _SHARES = {"0": "0", "0.05": "5", "0.1": "10", "0.2": "20", "0.5": "50", "all": "all", "stream": "stream"}
 _AMOUNTS = ("0", "1", "2", "5", "10")
 _LOOKS = {"person": (PALETTE[0], "o"), "euclidean": (PALETTE[5], "s")}
@@ -46,7 +45,7 @@ def _panels(curves, kinds):
     recordings = list(dict.fromkeys(curves["recording"]))
     figure, axes = new_figure(PAGE, 2.5, 1, len(recordings), squeeze=False)
     for axis, recording in zip(axes[0], recordings):
-        axis.set_title(_TITLES.get(recording, recording))
+        axis.set_title(RECORDING_TITLES.get(recording, recording))
     axes[0][0].set_ylabel("balanced accuracy")
     parts = [curves[curves["recording"] == recording] for recording in recordings]
     return figure, list(zip(axes[0], parts))

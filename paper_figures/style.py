@@ -12,6 +12,7 @@ from braindecode_censor.search.selection import NESTED, SELECTED
 __all__ = [
     "COLUMN",
     "PAGE",
+    "RECORDING_TITLES",
     "colour_of",
     "draw_chance",
     "label_of",
@@ -39,6 +40,8 @@ _LOOKS = {
 }
 _OTHERS = ("#8C6D31", "#637939", "#7B4173", "#843C39")
 _LONGEST = 14  # letters of a label before it is cut
+#: Folders of recordings -> what the documentation calls them.
+RECORDING_TITLES = {"erp_uci_smni": "ERP", "ssvep_exo": "SSVEP", "emg_myo": "EMG"}
 #: Colours of subjects and classes.
 PALETTE = (*_COLOURS, "#D55E00", "#F0E442", "#000000")
 

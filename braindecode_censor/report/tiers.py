@@ -93,11 +93,18 @@ def as_markdown(table):
         With a line about the cost of every recording.
     """
     header = ("recording", "known of the person", "paper's protocol", "best classical", "best one")
-    header += ("family, averaged", "lower quartile", "gain over the protocol", "people who gain")
+    header += (
+        "family, averaged",
+        "lower quartile",
+        "worst person",
+        "gain over the protocol",
+        "people who gain",
+    )
     header += ("gain over the classical one", "all seeds together")
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     for row in table.to_dict("records"):
-        means = [_number(row, name) for name in ("paper", "classical", "best_one", "mean", "lower_quartile")]
+        shown = ("paper", "classical", "best_one", "mean", "lower_quartile", "worst")
+        means = [_number(row, name) for name in shown]
         if row.get("classical_name") and means[1]:
             means[1] += f" {row['classical_name']}"
         told = [row["recording"], TIERS[row["tier"]], *means]

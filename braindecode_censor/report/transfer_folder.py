@@ -1,20 +1,24 @@
 """A folder of the family's results: its tables and figures are made anew from scores and held-out probabilities."""
 
+import gzip
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
 from braindecode_censor.figures.product import render
-from braindecode_censor.figures.style import style
+from braindecode_censor.figures.style import RECORDING_TITLES, style
 from braindecode_censor.report import transfer_figures as draw
 from braindecode_censor.report.tiers import as_markdown, tiers_table
 from braindecode_censor.search.heldout_file import read_heldout
 from braindecode_censor.search.transfer_scores import weigh
 from braindecode_censor.storage.files import write_atomically
 
-__all__ = ["FIGURES", "TransferFolder", "draw_folder", "read_folder"]
+__all__ = ["FIGURES", "TransferFolder", "draw_folder", "keep_tables", "read_folder", "write_docs"]
+
+#: Tables from which all others and the figures can be made without held-out probabilities.
+_KEPT = ("scores", "weights", "cost")
 
 #: Name -> what it draws, from which table, its title, and what is to be seen.
 FIGURES = {
@@ -71,6 +75,8 @@ class TransferFolder:
         Columns recording, seed, target, decoder, kind and weight.
     learning : DataFrame or None
         Columns recording, people, target, person, decoder and score; None if no curve was trained.
+    cost : DataFrame or None
+        Columns recording, seed, trainings and seconds; None if nobody has noted them.
     """
 
     folder: Path
@@ -78,6 +84,7 @@ class TransferFolder:
     table: pd.DataFrame
     weights: pd.DataFrame
     learning: pd.DataFrame | None
+    cost: pd.DataFrame | None = None
 
 
 def read_folder(folder):
@@ -86,13 +93,17 @@ def read_folder(folder):
     Parameters
     ----------
     folder : Path
-        With ``scores.csv``, and a folder of held-out probabilities for every recording.
+        With ``scores.csv``, and a folder of held-out probabilities for every recording; or with what
+        :func:`keep_tables` has written.
 
     Returns
     -------
     found : TransferFolder
         What it holds.
     """
+    if not (folder / "scores.csv").is_file() and (folder / "scores.csv.gz").is_file():
+        scores, weights, cost = (pd.read_csv(folder / f"{name}.csv.gz") for name in _KEPT)
+        return TransferFolder(folder, scores, tiers_table(scores, cost), weights, None, cost)
     scores = pd.read_csv(folder / "scores.csv")
     notes, weights, curves = [], [], []
     for recording in dict.fromkeys(scores["recording"]):
@@ -105,14 +116,34 @@ def read_folder(folder):
             curve = pd.read_csv(folder / recording / "learning.csv")
             if curve["people"].nunique() > 1:  # four people are too few for a curve
                 curves.append(curve.assign(recording=recording))
-    table = tiers_table(scores, pd.DataFrame(notes) if notes else None)
+    cost = pd.DataFrame(notes) if notes else None
     return TransferFolder(
         folder,
         scores,
-        table,
+        tiers_table(scores, cost),
         pd.concat(weights, ignore_index=True) if weights else pd.DataFrame(),
         pd.concat(curves, ignore_index=True) if curves else None,
+        cost,
     )
+
+
+def keep_tables(found, folder):
+    """Write the small part of the results from which tables and figures can be made anew.
+
+    Parameters
+    ----------
+    found : TransferFolder
+        From :func:`read_folder`.
+    folder : Path
+        Where to: ``scores.csv.gz``, ``weights.csv.gz`` and ``cost.csv.gz``, which :func:`read_folder` reads. Learning
+        curves are no part of it.
+    """
+    for name in _KEPT:
+        table = getattr(found, name)
+        if name == "cost":
+            table = table[["recording", "seed", "trainings", "seconds", "device"]]
+        text = table.to_csv(index=False, float_format="%.6g").encode()
+        write_atomically(folder / f"{name}.csv.gz", gzip.compress(text, mtime=0))
 
 
 def draw_folder(found):
@@ -134,12 +165,35 @@ def draw_folder(found):
     for name, text in files.items():
         write_atomically(found.folder / name, text.encode())
     figures = {}
+    for name, drawn in _draw(found):
+        for ending, content in drawn.items():
+            write_atomically(found.folder / f"transfer_{name}.{ending}", content)
+        figures[name] = found.folder / f"transfer_{name}.png"
+    return figures
+
+
+def _draw(found):
+    """Yield the name of a figure and its files: ending to content."""
     with style():
         for name, (function, table, *_) in FIGURES.items():
             numbers = getattr(found, table)
-            if numbers is None or numbers.empty:
-                continue
-            for ending, content in render(function(numbers)).items():
-                write_atomically(found.folder / f"transfer_{name}.{ending}", content)
-            figures[name] = found.folder / f"transfer_{name}.png"
-    return figures
+            if numbers is not None and not numbers.empty:
+                yield name, render(function(numbers))
+
+
+def write_docs(found, docs):
+    """Write what the documentation shows, with its names of the recordings, and the tables that it is made from.
+
+    Parameters
+    ----------
+    found : TransferFolder
+        From :func:`read_folder`.
+    docs : Path
+        Folder of the documentation: gets ``results/tiers.md``, ``results/transfer`` and figures in ``_static``.
+    """
+    keep_tables(found, docs / "results" / "transfer")
+    tables = {name: getattr(found, name) for name in ("scores", "table", "weights")}
+    titled = {name: table.replace({"recording": RECORDING_TITLES}) for name, table in tables.items()}
+    write_atomically(docs / "results" / "tiers.md", as_markdown(titled["table"]).encode())
+    for name, drawn in _draw(replace(found, **titled)):
+        write_atomically(docs / "_static" / f"transfer_{name}.png", drawn["png"])

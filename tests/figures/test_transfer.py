@@ -112,6 +112,22 @@ def test_all_seeds_together_are_one_search_with_all_partners():
     assert set(each.index) == {0, 1} and together.mean() > each.mean()
 
 
+def test_the_documentation_is_made_anew_from_what_it_keeps(results, tmp_path):
+    plot_transfer.main(["--results", str(results[0]), "--docs", str(tmp_path)])
+    made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert {path.name for path in made} == {
+        *(f"transfer_{name}.png" for name in ("leaderboard", "people", "tiers", "weights")),
+        *(f"{name}.csv.gz" for name in ("scores", "weights", "cost")),
+        "tiers.md",
+    }
+    plot_transfer.main(["--results", str(tmp_path / "results" / "transfer"), "--docs", str(tmp_path)])
+    for path, before in made.items():
+        if path.suffix != ".png":
+            assert (tmp_path / path).read_bytes() == before, path
+    text = (tmp_path / "results" / "tiers.md").read_text()
+    assert "| worst person |" in text and "Trainings: tiny" in text
+
+
 def test_figures(results):
     plot_transfer.main(["--results", str(results[0])])
     assert "| tiny | causal stream |" in (results[0] / "tiers.md").read_text()
