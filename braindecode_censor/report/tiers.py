@@ -96,7 +96,7 @@ def as_markdown(table):
     header += (
         "family, averaged",
         "lower quartile",
-        "worst person",
+        "worst",
         "gain over the protocol",
         "people who gain",
     )

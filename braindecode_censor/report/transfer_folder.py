@@ -76,7 +76,7 @@ class TransferFolder:
     learning : DataFrame or None
         Columns recording, people, target, person, decoder and score; None if no curve was trained.
     cost : DataFrame or None
-        Columns recording, seed, trainings and seconds; None if nobody has noted them.
+        With columns recording, seed, trainings and seconds; None if nobody has noted them.
     """
 
     folder: Path
@@ -102,8 +102,7 @@ def read_folder(folder):
         What it holds.
     """
     if not (folder / "scores.csv").is_file() and (folder / "scores.csv.gz").is_file():
-        scores, weights, cost = (pd.read_csv(folder / f"{name}.csv.gz") for name in _KEPT)
-        return TransferFolder(folder, scores, tiers_table(scores, cost), weights, None, cost)
+        return _read_kept(folder)
     scores = pd.read_csv(folder / "scores.csv")
     notes, weights, curves = [], [], []
     for recording in dict.fromkeys(scores["recording"]):
@@ -127,6 +126,15 @@ def read_folder(folder):
     )
 
 
+def _read_kept(folder):
+    files = {name: folder / f"{name}.csv.gz" for name in _KEPT}
+    kept = {name: pd.read_csv(file) for name, file in files.items() if file.is_file()}
+    scores, cost = kept["scores"], kept.get("cost")
+    return TransferFolder(
+        folder, scores, tiers_table(scores, cost), kept.get("weights", pd.DataFrame()), None, cost
+    )
+
+
 def keep_tables(found, folder):
     """Write the small part of the results from which tables and figures can be made anew.
 
@@ -140,8 +148,10 @@ def keep_tables(found, folder):
     """
     for name in _KEPT:
         table = getattr(found, name)
+        if table is None or table.empty:
+            continue
         if name == "cost":
-            table = table[["recording", "seed", "trainings", "seconds", "device"]]
+            table = table[["recording", "seed", "trainings", "seconds"]]
         text = table.to_csv(index=False, float_format="%.6g").encode()
         write_atomically(folder / f"{name}.csv.gz", gzip.compress(text, mtime=0))
 
@@ -189,11 +199,12 @@ def write_docs(found, docs):
     found : TransferFolder
         From :func:`read_folder`.
     docs : Path
-        Folder of the documentation: gets ``results/tiers.md``, ``results/transfer`` and figures in ``_static``.
+        Folder of the documentation: gets ``results/tiers.md``, ``results/transfer``, and in ``_static`` all figures but
+        learning curves.
     """
     keep_tables(found, docs / "results" / "transfer")
     tables = {name: getattr(found, name) for name in ("scores", "table", "weights")}
     titled = {name: table.replace({"recording": RECORDING_TITLES}) for name, table in tables.items()}
     write_atomically(docs / "results" / "tiers.md", as_markdown(titled["table"]).encode())
-    for name, drawn in _draw(replace(found, **titled)):
+    for name, drawn in _draw(replace(found, **titled, learning=None)):
         write_atomically(docs / "_static" / f"transfer_{name}.png", drawn["png"])

@@ -125,7 +125,7 @@ def test_the_documentation_is_made_anew_from_what_it_keeps(results, tmp_path):
         if path.suffix != ".png":
             assert (tmp_path / path).read_bytes() == before, path
     text = (tmp_path / "results" / "tiers.md").read_text()
-    assert "| worst person |" in text and "Trainings: tiny" in text
+    assert "| worst |" in text and "Trainings: tiny" in text
 
 
 def test_figures(results):
@@ -136,3 +136,14 @@ def test_figures(results):
         for name in ("leaderboard", "people", "tiers", "weights")
         for ending in ("pdf", "png")
     }
+
+
+def test_what_nobody_noted_is_left_out(results, tmp_path):
+    """The scores alone, as of a folder whose held-out probabilities are gone."""
+    (tmp_path / "scores.csv").write_bytes((results[0] / "scores.csv").read_bytes())
+    plot_transfer.main(["--results", str(tmp_path), "--docs", str(tmp_path / "docs")])
+    kept = tmp_path / "docs" / "results" / "transfer"
+    assert [path.name for path in kept.iterdir()] == ["scores.csv.gz"]
+    before = (tmp_path / "docs" / "results" / "tiers.md").read_text()
+    plot_transfer.main(["--results", str(kept), "--docs", str(tmp_path / "docs")])
+    assert (tmp_path / "docs" / "results" / "tiers.md").read_text() == before and "Trainings" not in before
