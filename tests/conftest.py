@@ -1,9 +1,12 @@
 import gc
+import os
 import warnings
 
 import pytest
 import shared
 
+# Before torch is imported: processes that tests fork would wait for threads that they do not inherit.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # torch is imported by those who use it: the process that only hands tests to workers would make them wait.
 
 
