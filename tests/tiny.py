@@ -43,9 +43,8 @@ def finished(out):
     """Return the keys of all finished trainings, in the order in which they were finished."""
     log = out / "trainings" / "log.jsonl"
     lines = log.read_text().splitlines(keepends=True) if log.exists() else []
-    return [
-        json.loads(line)["key"] for line in lines if line.endswith("\n")
-    ]  # the last one may be half written
+    # the last one may be half written
+    return [json.loads(line)["key"] for line in lines if line.endswith("\n")]
 
 
 class Spoilt(SimulatedSubjects):

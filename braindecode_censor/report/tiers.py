@@ -93,14 +93,13 @@ def as_markdown(table):
         With a line about the cost of every recording.
     """
     header = ("recording", "known of the person", "paper's protocol", "best classical", "best one")
+    header += ("family, averaged", "lower quartile", "worst")
     header += (
-        "family, averaged",
-        "lower quartile",
-        "worst",
         "gain over the protocol",
         "people who gain",
+        "gain over the classical one",
+        "all seeds together",
     )
-    header += ("gain over the classical one", "all seeds together")
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     for row in table.to_dict("records"):
         shown = ("paper", "classical", "best_one", "mean", "lower_quartile", "worst")

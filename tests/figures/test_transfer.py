@@ -140,10 +140,12 @@ def test_figures(results):
 
 def test_what_nobody_noted_is_left_out(results, tmp_path):
     """The scores alone, as of a folder whose held-out probabilities are gone."""
-    (tmp_path / "scores.csv").write_bytes((results[0] / "scores.csv").read_bytes())
+    scores = (results[0] / "scores.csv").read_text()
+    (tmp_path / "scores.csv").write_text(scores.replace("tiny", "emg_myo"))
     plot_transfer.main(["--results", str(tmp_path), "--docs", str(tmp_path / "docs")])
     kept = tmp_path / "docs" / "results" / "transfer"
     assert [path.name for path in kept.iterdir()] == ["scores.csv.gz"]
     before = (tmp_path / "docs" / "results" / "tiers.md").read_text()
+    assert "| EMG | nothing known |" in before
     plot_transfer.main(["--results", str(kept), "--docs", str(tmp_path / "docs")])
     assert (tmp_path / "docs" / "results" / "tiers.md").read_text() == before and "Trainings" not in before
