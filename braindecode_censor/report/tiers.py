@@ -35,10 +35,11 @@ def tiers_table(scores, cost=None):
         ``worst`` over people, averaged over seeds. Means of what it is compared with: ``paper``, the paper's protocol,
         which knows nothing of the person in any tier; ``classical``, the classical candidate with the best mean over
         the people tested in this tier, which flatters it, and its name; ``best_one``, the candidate picked for each
-        person as the family's weights are; ``together``, the family with the partners and models of all seeds for every
-        person. ``gainers`` are the people whom the family decodes better than the paper's
-        protocol. Gains over the first two, paired over people, with 95 % intervals:
-        ``gain``, ``gain_low``, ``gain_high``, ``over_classical``, ``over_classical_low`` and ``over_classical_high``.
+        person as the family's weights are; ``best_three``, the plain average of three that are picked so; ``together``,
+        the family with the partners and models of all seeds for every person. ``gainers`` are the people whom the
+        family decodes better than the paper's protocol. Gains over the first two, paired over people, with 95 %
+        intervals: ``gain``, ``gain_low``, ``gain_high``, ``over_classical``, ``over_classical_low`` and
+        ``over_classical_high``.
         ``trainings`` and ``minutes`` are those of all tiers of the recording together.
     """
     by_person = scores.groupby(["recording", "target", "decoder", "person"])["score"].mean().dropna()
@@ -52,7 +53,8 @@ def tiers_table(scores, cost=None):
                 continue
             row = {"recording": recording, "tier": tier, "people": len(mine), "mean": mine.mean()}
             row |= {"lower_quartile": mine.quantile(0.25), "worst": mine.min()}
-            for name, decoder in {"best_one": RULES["pick"], "together": TOGETHER}.items():
+            others = {"best_one": RULES["pick"], "best_three": RULES["top"], "together": TOGETHER}
+            for name, decoder in others.items():
                 other = by_person.get((recording, tier, decoder))
                 row |= {} if other is None else {name: other.mean()}
             if plain is not None:
@@ -93,7 +95,7 @@ def as_markdown(table):
         With a line about the cost of every recording.
     """
     header = ("recording", "known of the person", "paper's protocol", "best classical", "best one")
-    header += ("family, averaged", "lower quartile", "worst")
+    header += ("best three", "family, averaged", "lower quartile", "worst")
     header += (
         "gain over the protocol",
         "people who gain",
@@ -102,7 +104,7 @@ def as_markdown(table):
     )
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     for row in table.to_dict("records"):
-        shown = ("paper", "classical", "best_one", "mean", "lower_quartile", "worst")
+        shown = ("paper", "classical", "best_one", "best_three", "mean", "lower_quartile", "worst")
         means = [_number(row, name) for name in shown]
         if row.get("classical_name") and means[1]:
             means[1] += f" {row['classical_name']}"

@@ -11,6 +11,7 @@ DECODERS += [("unlabeled", "riemann", "classical", 0.05), ("unlabeled", "power",
 DECODERS += [("none", "riemann", "classical", 0.02), ("none", "power", "classical", 0.03)]
 DECODERS += [(tier, "family, averaged", "combination", 0.1 * k) for k, tier in enumerate(TIERS, 1)]
 DECODERS += [("stream", "best one", "combination", 0.25), ("none", "family, all seeds", "combination", 0.12)]
+DECODERS += [("stream", "best 3, averaged", "combination", 0.28)]
 
 
 @pytest.fixture
@@ -45,6 +46,7 @@ def test_every_tier_is_compared_with_its_own_best_classical_decoder(scores):
     assert table.loc["unlabeled", "over_classical"] == pytest.approx(0.4 - 0.05)
     assert table.loc["none", "together"] - table.loc["none", "mean"] == pytest.approx(0.02)
     assert table["best_one"].notna().to_dict() == {tier: tier == "stream" for tier in TIERS}
+    assert table.loc["stream", "best_three"] - table.loc["stream", "best_one"] == pytest.approx(0.03)
 
 
 def test_people_who_were_not_tested_are_left_out(scores):
