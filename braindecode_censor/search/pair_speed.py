@@ -8,14 +8,14 @@ import numpy as np
 
 from braindecode_censor.search.budget import Cost
 from braindecode_censor.search.pair_runner import Task
-from braindecode_censor.search.pair_trainings import train_pair, train_pairs
+from braindecode_censor.search.pair_trainings import train_pairs
 
 __all__ = ["Speed"]
 
 _MEASURING = 0.06  # of the limit may be spent on measuring speeds
 _PROBE = 48  # trials of a first look at a classical candidate's speed
 _LATEST = 1.05  # of the limit: when trainings that take longer than predicted are given up
-_CALIBRATION = (3, 20)  # steps of two short trainings that tell a network's speed
+_CALIBRATION = (3, 20)  # steps of two short trainings that tell a network's speed, the second one's at most
 _FLEET_CALIBRATION = (20, 60)
 
 
@@ -61,24 +61,27 @@ class Speed:
             Of one training with all trials.
         """
         n_trials = len(self.data.X)
-        few, seconds = self._train_on_some(candidate, _PROBE)
+        few, seconds = self._train_on_some(candidate, _PROBE, device="cpu")
         predicted = seconds * n_trials / few
         dear = 4 * seconds > _MEASURING / 4 * self.budget.limit  # so dear that a second look is, too
         if dear or predicted < _MEASURING / 4 * self.budget.limit or n_trials < 8 * _PROBE:
             return predicted
-        more, longer = self._train_on_some(candidate, 4 * _PROBE)
+        more, longer = self._train_on_some(candidate, 4 * _PROBE, device="cpu")
         slope = max(longer - seconds, 0.1 * longer) / max(more - few, 1)
         return longer + slope * (n_trials - more)
 
-    def _train_on_some(self, candidate, count):
-        """Train on some trials of every class, and return how many they are and how long it takes."""
+    def _train_on_some(self, candidate, count, steps=None, device=None):
+        """Train on some trials of every class; return how many they are and the seconds, None if time ran out."""
         data = self.data
         seen = data.seen_without(0)
         some = [seen[data.y[seen] == k][:: max(1, len(seen) // count)] for k in range(data.n_classes)]
         tested = [data.trials_of(person)[:4] for person in data.pairs[0]]
         kept = np.union1d(np.concatenate(some), np.concatenate(tested))
-        part = replace(data, X=data.X[kept], y=data.y[kept], people=data.people[kept], device="cpu")
-        return len(kept), train_pair(candidate, 0, None, part).seconds
+        part = replace(
+            data, X=data.X[kept], y=data.y[kept], people=data.people[kept], device=device or data.device
+        )
+        outcomes = train_pairs(candidate, [0], steps, part, give_up=self.latest())
+        return len(kept), outcomes[0].seconds if outcomes else None
 
     def measure_all(self, candidates, like=None):
         """Measure what a step costs, for networks of several sizes as long as this takes little of the time.
@@ -119,26 +122,38 @@ class Speed:
         return costs, errors
 
     def _measure(self, candidate):
-        """Return overhead and time of a step, from two short trainings; None if it fails."""
-        times, fleet = [], self.runner.is_for_fleet(candidate)
-        lengths = _FLEET_CALIBRATION if fleet else _CALIBRATION
+        """Return overhead and time of a step, from short trainings; None if they fail or there is no time for them."""
+        fleet = self.runner.is_for_fleet(candidate)
+        few, many = _FLEET_CALIBRATION if fleet else _CALIBRATION
         count = ceil(self.data.n_people / 2) if fleet else 1
-        for steps in (lengths[0], *lengths):  # the first one only warms up
-            started = time.perf_counter()
-            if fleet:
-                tasks = [Task(candidate, list(range(count)), steps)]
-                outcomes = list(self.runner.run_fleet(tasks, keep=False))
-            else:
-                outcomes = train_pairs(candidate, [0], steps, self.data, give_up=self.latest())
-            if not outcomes:
-                return None
-            if outcomes[0].error is not None:
-                self.failed[_size_of(candidate)] = outcomes[0].error
-                return None
-            times.append((time.perf_counter() - started) / count)
-        times = times[1:]
-        per_step = max((times[1] - times[0]) / (lengths[1] - lengths[0]), 0.1 * times[1] / lengths[1])
-        return max(times[1] - lengths[1] * per_step, 0.0), per_step
+        share = _MEASURING * self.budget.limit / count
+        # The first one warms up, and shows a network that is too slow to be looked at any further.
+        first = self._time(candidate, few, count) if fleet else self._train_on_some(candidate, _PROBE, few)[1]
+        if first is None or first > share:
+            return first and (first, first / few)
+        short = self._time(candidate, few, count)
+        if short is None:
+            return None
+        many = max(2 * few, min(many, int(few * share / short)))
+        long = self._time(candidate, many, count)
+        if long is None:
+            return None
+        per_step = max((long - short) / (many - few), 0.1 * long / many)
+        return max(long - many * per_step, 0.0), per_step
+
+    def _time(self, candidate, steps, count):
+        """Return the seconds of one of so many trainings; None if they fail or take too long."""
+        started = time.perf_counter()
+        if self.runner.is_for_fleet(candidate):
+            tasks = [Task(candidate, list(range(count)), steps)]
+            outcomes = list(self.runner.run_fleet(tasks, keep=False))
+        else:
+            outcomes = train_pairs(candidate, [0], steps, self.data, give_up=self.latest())
+        if outcomes and outcomes[0].error is not None:
+            self.failed[_size_of(candidate)] = outcomes[0].error
+        if not outcomes or outcomes[0].error is not None:
+            return None
+        return (time.perf_counter() - started) / count
 
 
 def _size_of(candidate):

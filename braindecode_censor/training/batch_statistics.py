@@ -1,5 +1,8 @@
 """Batch-norm statistics of one person, shrunk towards the population's: of a block of trials, or trial by trial."""
 
+from contextlib import contextmanager
+from math import ceil
+
 import torch
 from torch import nn
 
@@ -46,6 +49,21 @@ class PersonStatistics:
         self.n_numbers += x.shape[1]
         self.sums = self.sums[0] + x.sum(1), self.sums[1] + x.square().sum(1)
 
+    def add_moments(self, mean, var, n_numbers):
+        """Take in the statistics of a part of the trials.
+
+        Parameters
+        ----------
+        mean, var : Tensor of shape (n_channels,)
+            Mean and variance, the latter without the bias of a small number of samples.
+        n_numbers : int
+            How many numbers of each channel they are of.
+        """
+        mean, var = mean.double(), var.double()
+        squares = (n_numbers - 1) * var + n_numbers * mean.square()
+        self.n_numbers += n_numbers
+        self.sums = self.sums[0] + n_numbers * mean, self.sums[1] + squares
+
     def write(self):
         """Give the layer the shrunk statistics of all trials so far."""
         mean = self.sums[0] / self.n_numbers
@@ -68,20 +86,25 @@ def find_batch_norms(module, x):
 
     Returns
     -------
-    layers : list of nn.Module
-        Those that are called; none in a network without batch norm.
+    layers : dict of nn.Module to list of int
+        Those that are called, and how many numbers of a channel a trial brings there with every call; empty for a
+        network without batch norm.
     """
     kind = nn.modules.batchnorm._BatchNorm
     layers = [part for part in module.modules() if isinstance(part, kind) and part.running_mean is not None]
     called = {}
-    hooks = [layer.register_forward_pre_hook(lambda layer, _: called.setdefault(layer)) for layer in layers]
+
+    def note(layer, inputs):
+        called.setdefault(layer, []).append(inputs[0][:, 0].numel() // len(x))
+
+    hooks = [layer.register_forward_pre_hook(note) for layer in layers]
     try:
         if layers:
             module(x)
     finally:
         for hook in hooks:
             hook.remove()
-    return list(called)
+    return called
 
 
 @torch.no_grad()
@@ -104,16 +127,40 @@ def adapt_batch_norms(module, x, prior, device):
     What enters a batch norm depends on those before it. So they are taken one after the other: each sees the trials as
     the ones before it, with their new statistics, let them through.
     """
-    for layer in find_batch_norms(module, x[:1].to(device)):
+    for layer, calls in find_batch_norms(module, x[:1].to(device)).items():
         statistics = PersonStatistics(layer, prior)
-        hook = layer.register_forward_pre_hook(statistics.add)
-        try:
-            for chunk in x.split(_CHUNK):
+        # torch counts what one call brings, and refuses a single number
+        look = _look_by_torch if len(calls) == 1 and len(x) * calls[0] > 1 else _look_by_hook
+        with look(layer, statistics) as note:
+            for chunk in x.tensor_split(ceil(len(x) / _CHUNK)):
                 module(chunk.to(device))
-        finally:
-            hook.remove()
+                note(len(chunk) * calls[0])
         statistics.n_trials = len(x)
         statistics.write()
+
+
+@contextmanager
+def _look_by_torch(layer, statistics):
+    """Let the layer, and no other, take the statistics of every batch for its own, as it does in training.
+
+    A network that knows a faster way to them, as :class:`~braindecode_censor.encoders.FastEEGNet` does, goes that way.
+    """
+    momentum, batches = layer.momentum, layer.num_batches_tracked.clone()
+    layer.train().momentum = 1.0
+    try:
+        yield lambda n_numbers: statistics.add_moments(layer.running_mean, layer.running_var, n_numbers)
+    finally:
+        layer.eval().momentum = momentum
+        layer.num_batches_tracked.copy_(batches)
+
+
+@contextmanager
+def _look_by_hook(layer, statistics):
+    hook = layer.register_forward_pre_hook(statistics.add)
+    try:
+        yield lambda n_numbers: None
+    finally:
+        hook.remove()
 
 
 @torch.no_grad()

@@ -6,10 +6,11 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from braindecode.models import EEGNet
 from rhythms import simulate
 from torch import nn
 
-from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor import CensoredEEGClassifier, FastEEGNet
 from braindecode_censor.training.adapt import correct_head
 from braindecode_censor.training.batch_statistics import PersonStatistics, adapt_batch_norms
 from braindecode_censor.trials.normalize import NORMALIZATIONS
@@ -203,6 +204,56 @@ def test_without_a_prior_they_are_torchs_own():
     for name, tensor in theirs.state_dict().items():
         if "running" in name:
             torch.testing.assert_close(ours.state_dict()[name], tensor, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_trials", [1, 40, 65])
+def test_fast_eegnet_finds_the_statistics_of_the_stock_one(monkeypatch, n_trials):
+    """In its own order: only one trial, which tells what there is to adapt, goes the long way."""
+    torch.manual_seed(0)
+    sizes = {
+        "n_chans": 5,
+        "n_outputs": 2,
+        "n_times": 96,
+        "kernel_length": 17,
+        "final_layer_with_constraint": True,
+    }
+    ours, theirs = FastEEGNet(**sizes).eval(), EEGNet(**sizes).eval()
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(n_trials, 5, 96) * 3 + 1
+    adapt_batch_norms(theirs, x, prior=3.0, device="cpu")
+    stock, the_long_way = EEGNet.forward, []
+    monkeypatch.setattr(EEGNet, "forward", lambda self, x: the_long_way.append(len(x)) or stock(self, x))
+    adapt_batch_norms(ours, x, prior=3.0, device="cpu")
+    assert the_long_way == [1]
+    assert not any(part.training for part in ours.modules())
+    found = ours.state_dict()
+    for name, tensor in theirs.state_dict().items():
+        torch.testing.assert_close(found[name], tensor, rtol=1e-4, atol=1e-5)
+
+
+class _Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        return self.norm(torch.cat([self.norm(x), x + 2], dim=2))
+
+
+def test_a_layer_that_is_called_twice_counts_both_calls():
+    torch.manual_seed(0)
+    module, x = _Twice().eval(), torch.randn(70, 3, 8) * 2
+    seen = torch.cat([x, module.norm(x).detach(), x + 2], dim=2).transpose(0, 1).flatten(1)
+    adapt_batch_norms(module, x, prior=0.0, device="cpu")
+    torch.testing.assert_close(module.norm.running_mean, seen.mean(1))
+    torch.testing.assert_close(module.norm.running_var, seen.var(1))
+
+
+def test_a_single_number_is_adapted_to_without_torchs_error():
+    layer = nn.BatchNorm1d(2).eval()
+    adapt_batch_norms(nn.Sequential(layer), torch.tensor([[4.0, -4.0]]), prior=1.0, device="cpu")
+    assert layer.running_mean.tolist() == [2, -2] and layer.running_var.tolist() == [0.5, 0.5]
+    assert layer.momentum == 0.1 and layer.num_batches_tracked == 0
 
 
 def test_trial_by_trial_is_the_block():
