@@ -80,7 +80,7 @@ class Speed:
         part = replace(
             data, X=data.X[kept], y=data.y[kept], people=data.people[kept], device=device or data.device
         )
-        outcomes = train_pairs(candidate, [0], steps, part, give_up=self.latest())
+        outcomes = train_pairs(candidate, [0], steps, part, give_up=self.latest() if steps else None)
         return len(kept), outcomes[0].seconds if outcomes else None
 
     def measure_all(self, candidates, like=None):

@@ -10,16 +10,19 @@ from processes import forking_joblib
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 
+from braindecode_censor.search import pair_speed
 from braindecode_censor.search.budget import Budget
 from braindecode_censor.search.family import find_candidates
 from braindecode_censor.search.pair_data import PairData
 from braindecode_censor.search.pair_runner import PairRunner
 from braindecode_censor.search.pair_search import PairSearch, retest
+from braindecode_censor.search.pair_speed import Speed
 from braindecode_censor.search.pair_store import PairStore
 from braindecode_censor.search.pair_trainings import (
     calibration_trials,
     heldout_probabilities,
     train_pair,
+    train_pairs,
     unpack_model,
 )
 from braindecode_censor.search.pairs import make_pairs
@@ -242,6 +245,31 @@ def test_time_is_kept(others, limit):
     assert time.perf_counter() - started < limit + 1
     assert result.finalists and set(others) <= set(result.heldout.found)
     assert sum(result.trainings.values()) >= len(others)
+
+
+@pytest.mark.parametrize(("limit", "looks"), [(0.5, ["some"]), (2000, ["some", "all", "all"])])
+def test_a_network_is_looked_at_as_long_as_it_takes_little_of_the_time(monkeypatch, limit, looks):
+    """A slow one is trained once, for three steps on a few trials, which tells how slow it is."""
+    data = make_data(n_people=6, n_trials=60)
+    speed = Speed(data, Budget(limit), PairRunner(data, PairStore(None, data)))
+    seen = []
+
+    def watch(candidate, positions, steps, part, give_up):
+        started = time.perf_counter()
+        found = train_pairs(candidate, positions, steps, part, give_up=give_up)
+        seen.append((("some", "all")[len(part.X) == len(data.X)], steps, time.perf_counter() - started))
+        return found
+
+    monkeypatch.setattr(pair_speed, "train_pairs", watch)
+    costs, errors = speed.measure_all(find_candidates(NETS)[0])  # three of the same size
+    assert [look for look, _, _ in seen] == looks and not errors
+    cost = costs["person"]
+    assert costs["euclidean"].per_step == cost.per_step > 0
+    if looks == ["some"]:
+        assert cost.per_step == pytest.approx(seen[0][2] / 3, rel=0.2)
+    else:
+        assert [steps for _, steps, _ in seen] == [3, 3, 20]
+        assert cost.overhead + 20 * cost.per_step == pytest.approx(seen[2][2], rel=0.2)
 
 
 def test_something_is_trained_even_if_its_share_of_the_time_is_too_short():
