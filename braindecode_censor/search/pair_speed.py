@@ -13,7 +13,7 @@ from braindecode_censor.search.pair_trainings import train_pairs
 __all__ = ["Speed"]
 
 _MEASURING = 0.06  # of the limit may be spent on measuring speeds
-_PROBE = 48  # trials of a first look at a classical candidate's speed
+_PROBE = 48  # trials of a first look at a candidate's speed
 _LATEST = 1.05  # of the limit: when trainings that take longer than predicted are given up
 _CALIBRATION = (3, 20)  # steps of two short trainings that tell a network's speed, the second one's at most
 _FLEET_CALIBRATION = (20, 60)
@@ -61,27 +61,28 @@ class Speed:
             Of one training with all trials.
         """
         n_trials = len(self.data.X)
-        few, seconds = self._train_on_some(candidate, _PROBE, device="cpu")
+        few, seconds = self._look(candidate, _PROBE)
         predicted = seconds * n_trials / few
         dear = 4 * seconds > _MEASURING / 4 * self.budget.limit  # so dear that a second look is, too
         if dear or predicted < _MEASURING / 4 * self.budget.limit or n_trials < 8 * _PROBE:
             return predicted
-        more, longer = self._train_on_some(candidate, 4 * _PROBE, device="cpu")
+        more, longer = self._look(candidate, 4 * _PROBE)
         slope = max(longer - seconds, 0.1 * longer) / max(more - few, 1)
         return longer + slope * (n_trials - more)
 
-    def _train_on_some(self, candidate, count, steps=None, device=None):
-        """Train on some trials of every class; return how many they are and the seconds, None if time ran out."""
+    def _look(self, candidate, count):
+        """Train a classical candidate on some trials, and return how many they are and how long it takes."""
+        some = self._some_trials(count, "cpu")
+        return len(some.X), train_pairs(candidate, [0], None, some)[0].seconds
+
+    def _some_trials(self, count, device):
+        """Return about so many trials of all classes, and four of each person of the first pair."""
         data = self.data
         seen = data.seen_without(0)
         some = [seen[data.y[seen] == k][:: max(1, len(seen) // count)] for k in range(data.n_classes)]
         tested = [data.trials_of(person)[:4] for person in data.pairs[0]]
         kept = np.union1d(np.concatenate(some), np.concatenate(tested))
-        part = replace(
-            data, X=data.X[kept], y=data.y[kept], people=data.people[kept], device=device or data.device
-        )
-        outcomes = train_pairs(candidate, [0], steps, part, give_up=self.latest() if steps else None)
-        return len(kept), outcomes[0].seconds if outcomes else None
+        return replace(data, X=data.X[kept], y=data.y[kept], people=data.people[kept], device=device)
 
     def measure_all(self, candidates, like=None):
         """Measure what a step costs, for networks of several sizes as long as this takes little of the time.
@@ -127,19 +128,27 @@ class Speed:
         few, many = _FLEET_CALIBRATION if fleet else _CALIBRATION
         count = ceil(self.data.n_people / 2) if fleet else 1
         share = _MEASURING * self.budget.limit / count
-        # The first one warms up, and shows a network that is too slow to be looked at any further.
-        first = self._time(candidate, few, count) if fleet else self._train_on_some(candidate, _PROBE, few)[1]
-        if first is None or first > share:
-            return first and (first, first / few)
+        # The first one warms up, and shows a network that is too slow for a longer look.
+        first = self._time(candidate, few, count) if fleet else self._time_on_some(candidate, few)
+        if first is None or (first > share and not fleet):
+            return None if first is None else (0.0, first / few)
         short = self._time(candidate, few, count)
-        if short is None:
-            return None
+        if short is None or short > share:
+            return None if short is None else (0.0, short / few)
         many = max(2 * few, min(many, int(few * share / short)))
         long = self._time(candidate, many, count)
         if long is None:
             return None
         per_step = max((long - short) / (many - few), 0.1 * long / many)
         return max(long - many * per_step, 0.0), per_step
+
+    def _time_on_some(self, candidate, steps):
+        """Return the seconds of a training on a few trials; None if it takes too long."""
+        some = self._some_trials(_PROBE, self.data.device)
+        outcomes = train_pairs(candidate, [0], steps, some, give_up=self.latest())
+        if not outcomes:
+            return None
+        return 0.0 if outcomes[0].error else outcomes[0].seconds  # an error shows again with all trials
 
     def _time(self, candidate, steps, count):
         """Return the seconds of one of so many trainings; None if they fail or take too long."""

@@ -31,7 +31,8 @@ class PersonStatistics:
 
     def __init__(self, layer, prior):
         self.layer, self.prior = layer, prior
-        self.population = layer.running_mean.double(), layer.running_var.double()
+        # copies, because the layer's own change
+        self.population = layer.running_mean.double().clone(), layer.running_var.double().clone()
         self.n_trials = self.n_numbers = 0
         self.sums = torch.zeros_like(self.population[0]), torch.zeros_like(self.population[1])
 
@@ -129,14 +130,20 @@ def adapt_batch_norms(module, x, prior, device):
     """
     for layer, calls in find_batch_norms(module, x[:1].to(device)).items():
         statistics = PersonStatistics(layer, prior)
-        # torch counts what one call brings, and refuses a single number
-        look = _look_by_torch if len(calls) == 1 and len(x) * calls[0] > 1 else _look_by_hook
+        look = _look_by_torch if _counts_all(layer, calls, len(x)) else _look_by_hook
         with look(layer, statistics) as note:
             for chunk in x.tensor_split(ceil(len(x) / _CHUNK)):
                 module(chunk.to(device))
                 note(len(chunk) * calls[0])
         statistics.n_trials = len(x)
         statistics.write()
+
+
+def _counts_all(layer, calls, n_trials):
+    """Tell whether torch's own statistics are those of all that a person's trials bring to the layer."""
+    known = type(layer) in (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d) and layer.track_running_stats
+    # of several calls it would keep the last, and it refuses a single number
+    return known and layer.num_batches_tracked is not None and len(calls) == 1 and n_trials * calls[0] > 1
 
 
 @contextmanager
@@ -152,6 +159,8 @@ def _look_by_torch(layer, statistics):
     finally:
         layer.eval().momentum = momentum
         layer.num_batches_tracked.copy_(batches)
+        layer.running_mean.copy_(statistics.population[0])
+        layer.running_var.copy_(statistics.population[1])
 
 
 @contextmanager

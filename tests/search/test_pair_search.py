@@ -254,9 +254,9 @@ def test_a_network_is_looked_at_as_long_as_it_takes_little_of_the_time(monkeypat
     speed = Speed(data, Budget(limit), PairRunner(data, PairStore(None, data)))
     seen = []
 
-    def watch(candidate, positions, steps, part, give_up):
+    def watch(candidate, positions, steps, part, **options):
         started = time.perf_counter()
-        found = train_pairs(candidate, positions, steps, part, give_up=give_up)
+        found = train_pairs(candidate, positions, steps, part, **options)
         seen.append((("some", "all")[len(part.X) == len(data.X)], steps, time.perf_counter() - started))
         return found
 

@@ -249,6 +249,53 @@ def test_a_layer_that_is_called_twice_counts_both_calls():
     torch.testing.assert_close(module.norm.running_var, seen.var(1))
 
 
+class _Frozen(nn.BatchNorm1d):
+    def train(self, mode=True):
+        return super().train(False)
+
+
+def _later(change):
+    layer = nn.BatchNorm1d(3)
+    change(layer)
+    return layer
+
+
+LAYERS = {
+    "plain": nn.BatchNorm1d(3),
+    "in double precision": nn.BatchNorm1d(3).double(),
+    "without momentum": nn.BatchNorm1d(3, momentum=None),
+    "frozen": _Frozen(3),
+    "not tracking any more": _later(lambda layer: setattr(layer, "track_running_stats", False)),
+    "not counting batches": _later(lambda layer: setattr(layer, "num_batches_tracked", None)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_kind_of_batch_norm_is_adapted(name):
+    torch.manual_seed(0)
+    layer = copy.deepcopy(LAYERS[name]).eval()
+    x = torch.randn(130, 3, 6, dtype=layer.weight.dtype) * 3 + 1
+    flat = x.transpose(0, 1).flatten(1)
+    adapt_batch_norms(nn.Sequential(layer), x, prior=130.0, device="cpu")
+    torch.testing.assert_close(layer.running_mean, flat.mean(1) / 2)
+    torch.testing.assert_close(layer.running_var, (flat.var(1) + 1) / 2)
+    assert not layer.training and layer.momentum == LAYERS[name].momentum
+
+
+def test_an_error_on_the_way_leaves_the_statistics_as_they_were():
+    class Breaking(nn.Module):
+        def forward(self, x):
+            if len(x) > 1:
+                raise RuntimeError("out of memory")
+            return x
+
+    layer = nn.BatchNorm1d(3).eval()
+    with pytest.raises(RuntimeError, match="out of memory"):
+        adapt_batch_norms(nn.Sequential(layer, Breaking()), torch.randn(9, 3, 6), prior=0.0, device="cpu")
+    for name, tensor in nn.BatchNorm1d(3).state_dict().items():
+        torch.testing.assert_close(layer.state_dict()[name], tensor)
+
+
 def test_a_single_number_is_adapted_to_without_torchs_error():
     layer = nn.BatchNorm1d(2).eval()
     adapt_batch_norms(nn.Sequential(layer), torch.tensor([[4.0, -4.0]]), prior=1.0, device="cpu")
