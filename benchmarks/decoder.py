@@ -1,10 +1,11 @@
 r"""One ``fit`` of AutoTransferClassifier on a recording: what it expects of the next person, and whether it is in time.
 
-Needs a folder of ``subject_XX.npz`` (see ``docs/datasets.md``) under ``--data``.
+Needs a folder of ``subject_XX.npz`` (see ``docs/datasets.md``) under ``--data``, or simulates people.
 
     python benchmarks/decoder.py --data DIR --recording erp_uci_smni --time 600 --jobs 2 --device cpu
     python benchmarks/decoder.py --data DIR --recording erp_uci_smni --time 180 --jobs 14 --device cuda
     python benchmarks/decoder.py --data DIR --recording erp_uci_smni --time 60 --repeat 10    # ten times the trials
+    python benchmarks/decoder.py --simulated 6 40 60 1000 4 --time 60 --jobs 2    # a slow shape: is it in time?
 """
 
 import argparse
@@ -18,6 +19,7 @@ import pandas as pd
 import torch
 
 from braindecode_censor import AutoTransferClassifier
+from braindecode_censor.datasets import SimulatedSubjects
 from braindecode_censor.figures.run_transfer import RECORDINGS, read_recording
 
 
@@ -33,7 +35,10 @@ def main(argv=None):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--data", type=Path, required=True, help="folder that holds the recordings' folders")
+    data = parser.add_mutually_exclusive_group(required=True)
+    data.add_argument("--data", type=Path, help="folder that holds the recordings' folders")
+    shape = ("PEOPLE", "TRIALS", "CHANNELS", "HZ", "SECONDS")
+    data.add_argument("--simulated", type=float, nargs=5, metavar=shape, help="simulate people instead")
     add("--recording", default="erp_uci_smni", help="folder under --data")
     add("--target", default="unlabeled", choices=["none", "unlabeled", "labeled"], help="what is known")
     add("--time", type=float, default=600, help="time_limit in seconds")
@@ -43,8 +48,14 @@ def main(argv=None):
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda")
     add("--out", type=Path, help="file for the numbers, as JSON")
     args = parser.parse_args(argv)
-    options = RECORDINGS.get(args.recording, ({}, {}))
-    X, y, subjects, sfreq = read_recording(args.data / args.recording, *options)
+    if args.simulated:
+        n_people, n_trials, n_channels = map(int, args.simulated[:3])
+        sfreq, duration = args.simulated[3:]
+        people = SimulatedSubjects(n_people, n_trials, n_channels=n_channels, sfreq=sfreq, duration=duration)
+        X, y, subjects = people.arrays()
+    else:
+        options = RECORDINGS.get(args.recording, ({}, {}))
+        X, y, subjects, sfreq = read_recording(args.data / args.recording, *options)
     if args.repeat > 1:
         X, y, subjects = (np.repeat(array, args.repeat, axis=0) for array in (X, y, subjects))
         scale = 0.01 * X.std(dtype=np.float64).astype(X.dtype)
@@ -64,7 +75,7 @@ def main(argv=None):
     seconds = time.monotonic() - started
     scores = np.array(list(clf.heldout_.scores.values()))
     found = {
-        "recording": args.recording,
+        "recording": "simulated" if args.simulated else args.recording,
         "trials": list(X.shape),
         "device": torch.cuda.get_device_name() if args.device == "cuda" else f"{args.jobs} processes",
         "time_limit": args.time,

@@ -94,14 +94,9 @@ def as_markdown(table):
     text : str
         With a line about the cost of every recording.
     """
-    header = ("recording", "known of the person", "paper's protocol", "best classical", "best one")
-    header += ("best three", "family, averaged", "lower quartile", "worst")
-    header += (
-        "gain over the protocol",
-        "people who gain",
-        "gain over the classical one",
-        "all seeds together",
-    )
+    header = ["recording", "known of the person", "paper's protocol", "best classical", "best one"]
+    header += ["best three", "family, averaged", "lower quartile", "worst", "gain over the protocol"]
+    header += ["people who gain", "gain over the classical one", "all seeds together"]
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     for row in table.to_dict("records"):
         shown = ("paper", "classical", "best_one", "best_three", "mean", "lower_quartile", "worst")

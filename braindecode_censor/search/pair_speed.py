@@ -130,11 +130,15 @@ class Speed:
         share = _MEASURING * self.budget.limit / count
         # The first one warms up, and shows a network that is too slow for a longer look.
         first = self._time(candidate, few, count) if fleet else self._time_on_some(candidate, few)
-        if first is None or (first > share and not fleet):
-            return None if first is None else (0.0, first / few)
+        if first is None:
+            return None
+        if first > share and not fleet:
+            return 0.0, first / few
         short = self._time(candidate, few, count)
-        if short is None or short > share:
-            return None if short is None else (0.0, short / few)
+        if short is None:
+            return None
+        if short > share:
+            return 0.0, short / few
         many = max(2 * few, min(many, int(few * share / short)))
         long = self._time(candidate, many, count)
         if long is None:

@@ -150,7 +150,7 @@ def _counts_all(layer, calls, n_trials):
 def _look_by_torch(layer, statistics):
     """Let the layer, and no other, take the statistics of every batch for its own, as it does in training.
 
-    A network that knows a faster way to them, as :class:`~braindecode_censor.encoders.FastEEGNet` does, goes that way.
+    A network that knows a faster way to them, as :class:`~braindecode_censor.FastEEGNet` does, goes that way.
     """
     momentum, batches = layer.momentum, layer.num_batches_tracked.clone()
     layer.train().momentum = 1.0
@@ -165,6 +165,7 @@ def _look_by_torch(layer, statistics):
 
 @contextmanager
 def _look_by_hook(layer, statistics):
+    """Count every number that enters the layer; this works for any network, in its stock order."""
     hook = layer.register_forward_pre_hook(statistics.add)
     try:
         yield lambda n_numbers: None

@@ -247,11 +247,12 @@ def test_time_is_kept(others, limit):
     assert sum(result.trainings.values()) >= len(others)
 
 
-@pytest.mark.parametrize(("limit", "looks"), [(0.5, ["some"]), (2000, ["some", "all", "all"])])
-def test_a_network_is_looked_at_as_long_as_it_takes_little_of_the_time(monkeypatch, limit, looks):
+@pytest.mark.parametrize(("share", "looks"), [(1e-9, ["some"]), (0.5, ["some", "all", "all"])])
+def test_a_network_is_looked_at_as_long_as_it_takes_little_of_the_time(monkeypatch, share, looks):
     """A slow one is trained once, for three steps on a few trials, which tells how slow it is."""
+    monkeypatch.setattr(pair_speed, "_MEASURING", share)
     data = make_data(n_people=6, n_trials=60)
-    speed = Speed(data, Budget(limit), PairRunner(data, PairStore(None, data)))
+    speed = Speed(data, Budget(2000), PairRunner(data, PairStore(None, data)))
     seen = []
 
     def watch(candidate, positions, steps, part, **options):
@@ -270,6 +271,14 @@ def test_a_network_is_looked_at_as_long_as_it_takes_little_of_the_time(monkeypat
     else:
         assert [steps for _, steps, _ in seen] == [3, 3, 20]
         assert cost.overhead + 20 * cost.per_step == pytest.approx(seen[2][2], rel=0.2)
+
+
+def test_a_network_that_fails_says_so_although_it_was_to_be_looked_at_once(monkeypatch):
+    monkeypatch.setattr(pair_speed, "_MEASURING", 1e-9)
+    data = make_data(n_people=3)  # one is left to train on: nobody can validate
+    speed = Speed(data, Budget(2000), PairRunner(data, PairStore(None, data)))
+    costs, errors = speed.measure_all(find_candidates(["paper"])[0])
+    assert not costs and "ValueError" in errors["paper"]
 
 
 def test_something_is_trained_even_if_its_share_of_the_time_is_too_short():

@@ -1,0 +1,148 @@
+"""Batch norms of one person: the formula, for every kind of layer, and the fast way of EEGNet."""
+
+import copy
+
+import pytest
+import torch
+from braindecode.models import EEGNet
+from torch import nn
+
+from braindecode_censor import FastEEGNet
+from braindecode_censor.training.batch_statistics import PersonStatistics, adapt_batch_norms
+
+
+def test_batch_norm_statistics_are_the_formula():
+    torch.manual_seed(0)
+    layer = nn.BatchNorm2d(3).eval()
+    layer.running_mean.copy_(torch.tensor([1.0, 2.0, 3.0]))
+    layer.running_var.copy_(torch.tensor([4.0, 5.0, 6.0]))
+    x = torch.randn(100, 3, 2, 5, dtype=torch.float64).float() * 3 + 1
+    adapt_batch_norms(nn.Sequential(layer), x, prior=50.0, device="cpu")
+    flat = x.transpose(0, 1).flatten(1)
+    torch.testing.assert_close(
+        layer.running_mean, (100 * flat.mean(1) + 50 * torch.tensor([1.0, 2.0, 3.0])) / 150
+    )
+    torch.testing.assert_close(
+        layer.running_var, (100 * flat.var(1) + 50 * torch.tensor([4.0, 5.0, 6.0])) / 150
+    )
+
+
+def test_without_a_prior_they_are_torchs_own():
+    """Two batch norms in a row, the second of which sees what the first makes of the trials."""
+    torch.manual_seed(0)
+    theirs = nn.Sequential(nn.BatchNorm1d(4, momentum=1.0), nn.Tanh(), nn.BatchNorm1d(4, momentum=1.0))
+    ours, x = copy.deepcopy(theirs).eval(), torch.randn(200, 4, 30) * 5 + 2
+    theirs.train()(x)
+    adapt_batch_norms(ours, x, prior=0.0, device="cpu")
+    for name, tensor in theirs.state_dict().items():
+        if "running" in name:
+            torch.testing.assert_close(ours.state_dict()[name], tensor, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_trials", [1, 40, 65])
+def test_fast_eegnet_finds_the_statistics_of_the_stock_one(monkeypatch, n_trials):
+    """In its own order: only one trial, which tells what there is to adapt, goes the long way."""
+    torch.manual_seed(0)
+    sizes = {
+        "n_chans": 5,
+        "n_outputs": 2,
+        "n_times": 96,
+        "kernel_length": 17,
+        "final_layer_with_constraint": True,
+    }
+    ours, theirs = FastEEGNet(**sizes).eval(), EEGNet(**sizes).eval()
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(n_trials, 5, 96) * 3 + 1
+    adapt_batch_norms(theirs, x, prior=3.0, device="cpu")
+    stock, the_long_way = EEGNet.forward, []
+    monkeypatch.setattr(EEGNet, "forward", lambda self, x: the_long_way.append(len(x)) or stock(self, x))
+    adapt_batch_norms(ours, x, prior=3.0, device="cpu")
+    assert the_long_way == [1]
+    assert not any(part.training for part in ours.modules())
+    found = ours.state_dict()
+    for name, tensor in theirs.state_dict().items():
+        torch.testing.assert_close(found[name], tensor, rtol=1e-4, atol=1e-5)
+
+
+class _Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        return self.norm(torch.cat([self.norm(x), x + 2], dim=2))
+
+
+def test_a_layer_that_is_called_twice_counts_both_calls():
+    torch.manual_seed(0)
+    module, x = _Twice().eval(), torch.randn(70, 3, 8) * 2
+    seen = torch.cat([x, module.norm(x).detach(), x + 2], dim=2).transpose(0, 1).flatten(1)
+    adapt_batch_norms(module, x, prior=0.0, device="cpu")
+    torch.testing.assert_close(module.norm.running_mean, seen.mean(1))
+    torch.testing.assert_close(module.norm.running_var, seen.var(1))
+
+
+class _Frozen(nn.BatchNorm1d):
+    def train(self, mode=True):
+        return super().train(False)
+
+
+def _later(change):
+    layer = nn.BatchNorm1d(3)
+    change(layer)
+    return layer
+
+
+LAYERS = {
+    "plain": nn.BatchNorm1d(3),
+    "in double precision": nn.BatchNorm1d(3).double(),
+    "without momentum": nn.BatchNorm1d(3, momentum=None),
+    "frozen": _Frozen(3),
+    "not tracking any more": _later(lambda layer: setattr(layer, "track_running_stats", False)),
+    "not counting batches": _later(lambda layer: setattr(layer, "num_batches_tracked", None)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_kind_of_batch_norm_is_adapted(name):
+    torch.manual_seed(0)
+    layer = copy.deepcopy(LAYERS[name]).eval()
+    x = torch.randn(130, 3, 6, dtype=layer.weight.dtype) * 3 + 1
+    flat = x.transpose(0, 1).flatten(1)
+    adapt_batch_norms(nn.Sequential(layer), x, prior=130.0, device="cpu")
+    torch.testing.assert_close(layer.running_mean, flat.mean(1) / 2)
+    torch.testing.assert_close(layer.running_var, (flat.var(1) + 1) / 2)
+    assert not layer.training and layer.momentum == LAYERS[name].momentum
+
+
+def test_an_error_on_the_way_leaves_the_statistics_as_they_were():
+    class Breaking(nn.Module):
+        def forward(self, x):
+            if len(x) > 1:
+                raise RuntimeError("out of memory")
+            return x
+
+    layer = nn.BatchNorm1d(3).eval()
+    with pytest.raises(RuntimeError, match="out of memory"):
+        adapt_batch_norms(nn.Sequential(layer, Breaking()), torch.randn(9, 3, 6), prior=0.0, device="cpu")
+    for name, tensor in nn.BatchNorm1d(3).state_dict().items():
+        torch.testing.assert_close(layer.state_dict()[name], tensor)
+
+
+def test_a_single_number_is_adapted_to_without_torchs_error():
+    layer = nn.BatchNorm1d(2).eval()
+    adapt_batch_norms(nn.Sequential(layer), torch.tensor([[4.0, -4.0]]), prior=1.0, device="cpu")
+    assert layer.running_mean.tolist() == [2, -2] and layer.running_var.tolist() == [0.5, 0.5]
+    assert layer.momentum == 0.1 and layer.num_batches_tracked == 0
+
+
+def test_trial_by_trial_is_the_block():
+    layer, x = nn.BatchNorm1d(2).eval(), torch.randn(30, 2, 7)
+    statistics = PersonStatistics(layer, prior=4.0)
+    for trial in x:
+        statistics.add(layer, (trial[None],))
+        statistics.n_trials += 1
+    statistics.write()
+    block = nn.BatchNorm1d(2).eval()
+    adapt_batch_norms(nn.Sequential(block), x, 4.0, "cpu")
+    torch.testing.assert_close(layer.running_var, block.running_var)
