@@ -206,6 +206,17 @@ def test_calibration_removes_the_scale_force(name):
         assert abs(force) < 0.35 * abs(float(plain.diagnostics(z, s)["scale_force"])) + 1e-6
 
 
+@pytest.mark.parametrize("score", ["mige", "stein", "tikhonov", "nu"])
+def test_calibration_holds_for_few_trials_of_many_features(score):
+    """Scores of four trials in 300 dimensions are shrunk hundreds of times; calibration undoes all of it."""
+    generator = torch.Generator().manual_seed(0)
+    s = torch.arange(64) % 16
+    z = (0.5 * torch.randn(16, 300, generator=generator))[s] + torch.randn(64, 300, generator=generator)
+    penalty = bc.make_penalty("mige", n_subjects=16, score=score, calibrate=True)
+    # each of the two terms alone is 300
+    assert abs(float(penalty.diagnostics(z, s)["scale_force"])) < 0.5
+
+
 def test_conditional_information_vanishes_when_z_depends_on_y_only():
     """s and y correlated, z a function of y: I(z; s) > 0 but I(z; s | y) = 0."""
     generator = torch.Generator().manual_seed(0)

@@ -36,7 +36,8 @@ class MIGE(Measure):
     calibrate : bool
         Rescale every fitted score so that its mean of :math:`-\hat s\cdot(z-\bar z)` over the sample is d, as it is
         for exact scores. Shrinkage depends on the sample size, so without it the two terms do not cancel and
-        leave a force that inflates or shrinks z; see the diagnostic ``scale_force``.
+        leave a force that inflates or shrinks z; see the diagnostic ``scale_force``. Shrunken scores are scaled up,
+        so the same weight censors more: begin with a tenth of it.
     score_options : dict, optional
         Options of the estimator.
     nuisance : {"discrete", "continuous"}
@@ -165,7 +166,7 @@ class MIGE(Measure):
         mean = z.new_ones(len(z), len(z)) if same is None else same.to(z.dtype)
         mean = mean / mean.sum(-1, keepdim=True).clamp_min(1)
         slope = mean @ -(scores * (z - mean @ z)).sum(-1, keepdim=True) / z.shape[-1]
-        return scores / slope.clamp_min(1e-2)
+        return scores / slope.clamp_min(1e-6)
 
     def _cell_weights(self, stratum, cell, dtype):
         """Weight of every trial in the marginal and in the conditional term, each of shape (n,)."""
