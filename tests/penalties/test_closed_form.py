@@ -217,6 +217,33 @@ def test_calibration_holds_for_few_trials_of_many_features(score):
     assert abs(float(penalty.diagnostics(z, s)["scale_force"])) < 0.5
 
 
+class _Outward:
+    """An estimator gone wrong: scores of a subject's trials that point away from their middle."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def fit(self, x, same=None):
+        middle = x.mean(0) if same is None else same.to(x.dtype) @ x / same.sum(-1, keepdim=True)
+        self.scores = (0.0 if same is None else self.size) * (x - middle)
+        return self
+
+    def at_samples(self):
+        return self.scores
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3, 0.0])
+def test_calibration_does_not_scale_a_wrong_score_up(size):
+    z, s, _ = two_subjects(1.0, seed=0)
+    gradients = []
+    for calibrate in (False, True):
+        leaf = z.clone().requires_grad_()
+        penalty = bc.make_penalty("mige", n_subjects=2, score=_Outward(size), calibrate=calibrate)
+        gradients += torch.autograd.grad(penalty(leaf, s), leaf)
+    torch.testing.assert_close(*gradients)
+    assert (gradients[0].abs().sum() > 0) == (size > 0)
+
+
 def test_conditional_information_vanishes_when_z_depends_on_y_only():
     """s and y correlated, z a function of y: I(z; s) > 0 but I(z; s | y) = 0."""
     generator = torch.Generator().manual_seed(0)
