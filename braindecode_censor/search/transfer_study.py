@@ -45,7 +45,8 @@ class TransferStudy:
     read : callable
         Returns signals, classes, people and the sampling rate; called only if something is left to train.
     folder : Path
-        Where finished trainings and held-out probabilities are kept. What is there is not done again.
+        Where finished trainings and held-out probabilities are kept. What is there is not done again; further
+        candidates are trained beside those that are there.
     candidates : list of Candidate
         What to train.
     partners : int
@@ -109,12 +110,13 @@ class TransferStudy:
         found : dict of int to (dict of str to HeldOut, dict of str to str)
             Seed -> tier -> what every candidate says, and the kind of every candidate.
         """
-        found = {seed: self._finished(seed) for seed in seeds}
-        missing = [seed for seed in seeds if found[seed] is None]
-        if missing:
-            self._train_and_test(missing)
-            found |= {seed: read_heldout(self._path(seed)) for seed in missing}
-        return found
+        left = {}  # seeds that lack the same candidates are trained in the same fleets
+        for seed in seeds:
+            left.setdefault(self._left(seed), []).append(seed)
+        for names, members in left.items():
+            if names:
+                self._train_and_test(members, [c for c in self.candidates if c.name in names])
+        return {seed: read_heldout(self._path(seed)) for seed in seeds}
 
     def count(self, seeds):
         """Return how many trainings there are and how many are left, the learning curve not counted.
@@ -131,7 +133,7 @@ class TransferStudy:
         """
         pairs = [make_pairs(self.n_people, self.partners, seed) for seed in seeds]
         total = len(self.candidates) * sum(map(len, pairs))
-        if all(self._finished(seed) is not None for seed in seeds):
+        if not any(self._left(seed) for seed in seeds):
             return total, 0
         return total, max(total - len(list(self.folder.glob("pairs/*.training"))), 0)
 
@@ -161,24 +163,57 @@ class TransferStudy:
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
             return None
 
-    def _train_and_test(self, seeds):
-        """Run seeds, all of them in the same fleets, and keep what they say."""
+    def _note(self, seed):
+        """Return what is noted about a finished seed."""
+        try:
+            return json.loads(self._path(seed).with_suffix(".json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def _left(self, seed):
+        """Return the names of candidates that a seed has not seen yet."""
+        found, note, names = self._finished(seed), self._note(seed), [c.name for c in self.candidates]
+        if found is None:
+            return tuple(names)
+        heldout, kinds = found
+        if note.get("partners", self.partners) != self.partners or set(self.tiers) != set(heldout):
+            raise ValueError(
+                f"{self.folder} holds seed {seed} with partners={note.get('partners')} and tiers={list(heldout)}: ask "
+                "for these, or take another folder."
+            )
+        return tuple(name for name in names if name not in kinds and name not in note.get("errors", {}))
+
+    def _train_and_test(self, seeds, candidates):
+        """Run seeds, all of them in the same fleets, and keep what they say beside what was there."""
         started = time.monotonic()
         each = [make_pairs(self.n_people, self.partners, seed) for seed in seeds]
         data = self._data([pair for mine in each for pair in mine], min(seeds))
-        self.say(f"{self.folder.name}: {len(data.pairs)} pairs x {len(self.candidates)} candidates")
-        heldout, kinds, errors = self._train(data, self.candidates, self.folder)
+        self.say(f"{self.folder.name}: {len(data.pairs)} pairs x {len(candidates)} candidates")
+        heldout, kinds, errors = self._train(data, candidates, self.folder)
         seconds = (time.monotonic() - started) / len(each)
-        note = {"seconds": seconds, "trainings": len(each[0]) * len(self.candidates)}
-        note |= {"partners": self.partners, "device": self.device}
-        note["candidates"] = [candidate.name for candidate in self.candidates]
-        note |= {"errors": errors} if errors else {}
+        note = {"partners": self.partners, "device": self.device}
+        note["candidates"] = [candidate.name for candidate in candidates]
         first = 0
         for seed, pairs in zip(seeds, each):
-            write_atomically(self._path(seed).with_suffix(".json"), json.dumps(note).encode())
             mine = {tier: cut_heldout(found, first, pairs) for tier, found in heldout.items()}
-            write_heldout(self._path(seed), mine, kinds)
+            cost = {"seconds": seconds, "trainings": len(pairs) * len(candidates)}
+            self._keep(seed, mine, kinds, cost | note | ({"errors": errors} if errors else {}))
             first += len(pairs)
+
+    def _keep(self, seed, heldout, kinds, note):
+        """Write what candidates of a seed say, and what it cost, with what other candidates have said before."""
+        before = self._finished(seed)
+        if before is not None:
+            earlier = self._note(seed)
+            for tier, found in heldout.items():
+                found.found = before[0][tier].found | found.found
+            kinds = before[1] | kinds
+            for name in ("seconds", "trainings", "candidates"):
+                note[name] = earlier.get(name, type(note[name])()) + note[name]
+            if "errors" in earlier:
+                note["errors"] = earlier["errors"] | note.get("errors", {})
+        write_atomically(self._path(seed).with_suffix(".json"), json.dumps(note).encode())
+        write_heldout(self._path(seed), heldout, kinds)
 
     def _data(self, pairs, seed, most=None):
         X, y, people, sfreq = self.recording

@@ -1,6 +1,8 @@
 """The table and the figures of the decoder for the next person, on people so few that it takes seconds."""
 
 import importlib.util
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +92,34 @@ def test_started_again_it_trains_nothing(script, results):
     script.main(args)
     assert files == {path: path.stat().st_mtime_ns for path in (out / "tiny" / "pairs").iterdir()}
     assert len(files) == 2 * 3 * 6 and (out / "table.md").read_text() == before
+
+
+def test_further_candidates_come_beside_those_that_are_there(script, results, tmp_path):
+    """The same as when all of them are trained at once, without training the first ones again."""
+    out, args = tmp_path / "out", list(results[1])
+    shutil.copytree(results[0], out)
+    args[args.index("--out") + 1] = str(out)
+    files = {path: path.stat().st_mtime_ns for path in (out / "tiny" / "pairs").iterdir()}
+    script.main([*args, "hjorth"])
+    now = {path: path.stat().st_mtime_ns for path in (out / "tiny" / "pairs").iterdir()}
+    assert files.items() <= now.items() and len(now) == 2 * 4 * 6
+    args[args.index("--out") + 1] = str(tmp_path / "at once")
+    script.main([*args, "hjorth"])
+    keys = ["target", "seed", "decoder", "person"]
+    found, asked = (
+        pd.read_csv(tmp_path / name / "scores.csv").set_index(keys).sort_index() for name in ("out", "at once")
+    )
+    pd.testing.assert_frame_equal(found, asked)
+    note = json.loads((out / "tiny" / "seed_0.json").read_text())
+    assert note["trainings"] == 4 * 6 and note["candidates"] == ["riemann", "power", "waveform", "hjorth"]
+    one = json.loads((results[0] / "tiny" / "seed_0.json").read_text())
+    assert note["seconds"] > one["seconds"]
+
+
+def test_candidates_tested_in_another_way_are_not_mixed(script, results):
+    for other in (["--partners", "2"], ["--tiers", "none"]):
+        with pytest.raises(ValueError, match="holds seed 0 with partners=4 and tiers=.*another folder"):
+            script.main([*results[1], "hjorth", *other])
 
 
 def test_all_seeds_together_are_one_search_with_all_partners():
