@@ -101,12 +101,15 @@ def mixed_model(gains):
     """
     person, seed = np.nonzero(np.isfinite(gains))
     values = np.asarray(gains, dtype=float)[person, seed]
-    n_people, spread = len(np.unique(person)), values.std()
+    tested, person = np.unique(person, return_inverse=True)
+    n_people, spread = len(tested), values.std()
     if n_people < 2 or spread < 1e-12:
         sure = n_people > 1 and values.any()  # the same gain for everybody, every time
         return {"gain": float(values.mean()), "error": np.nan if n_people < 2 else 0.0, "p": float(not sure)}
-    if len(values) == n_people:  # one number each: what is a person's own cannot be told from the rest
-        return _paired_test(values)
+    means = np.array([values[person == k].mean() for k in range(n_people)])
+    # One number each, or seeds that differ by rounding only: what is a person's own cannot be told from the rest.
+    if np.abs(values - means[person]).max() < 1e-6 * spread:
+        return _paired_test(means)
     with warnings.catch_warnings():
         # It says that people who do not differ are at the edge of what is allowed, which they may be.
         warnings.simplefilter("ignore")
@@ -118,8 +121,8 @@ def mixed_model(gains):
             gain, error = float(fit.fe_params[0] * spread), float(fit.bse_fe[0] * spread)
         except np.linalg.LinAlgError:
             error = np.nan
-    if not error > 0:  # seeds that do not differ at all leave no noise to estimate
-        return _paired_test(np.array([values[person == k].mean() for k in np.unique(person)]))
+    if not error > 0:  # the fit failed
+        return _paired_test(means)
     return {"gain": gain, "error": error, "p": float(2 * t.sf(abs(gain / error), n_people - 1))}
 
 

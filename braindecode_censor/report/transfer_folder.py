@@ -9,6 +9,7 @@ import pandas as pd
 
 from braindecode_censor.figures.product import render
 from braindecode_censor.figures.style import RECORDING_TITLES, style
+from braindecode_censor.report import censored_candidates
 from braindecode_censor.report import transfer_figures as draw
 from braindecode_censor.report.tiers import as_markdown, tiers_table
 from braindecode_censor.search.heldout_file import read_heldout
@@ -171,6 +172,9 @@ def draw_folder(found):
     """
     files = {"tiers.csv": found.table.to_csv(index=False, float_format="%.4g")}
     files["tiers.md"] = as_markdown(found.table)
+    censored = censored_candidates.censored_table(found.scores)
+    if not censored.empty:
+        files["censored.md"] = censored_candidates.as_markdown(censored)
     files["weights.csv"] = found.weights.to_csv(index=False, float_format="%.4g")
     for name, text in files.items():
         write_atomically(found.folder / name, text.encode())
@@ -199,12 +203,16 @@ def write_docs(found, docs):
     found : TransferFolder
         From :func:`read_folder`.
     docs : Path
-        Folder of the documentation: gets ``results/tiers.md``, ``results/transfer``, and in ``_static`` all figures but
-        learning curves.
+        Folder of the documentation: gets ``results/tiers.md``, ``results/transfer``, where some were censored
+        ``results/censored_candidates.md``, and in ``_static`` all figures but learning curves.
     """
     keep_tables(found, docs / "results" / "transfer")
     tables = {name: getattr(found, name) for name in ("scores", "table", "weights")}
     titled = {name: table.replace({"recording": RECORDING_TITLES}) for name, table in tables.items()}
     write_atomically(docs / "results" / "tiers.md", as_markdown(titled["table"]).encode())
+    censored = censored_candidates.censored_table(titled["scores"])
+    if not censored.empty:
+        text = censored_candidates.as_markdown(censored)
+        write_atomically(docs / "results" / "censored_candidates.md", text.encode())
     for name, drawn in _draw(replace(found, **titled, learning=None)):
         write_atomically(docs / "_static" / f"transfer_{name}.png", drawn["png"])

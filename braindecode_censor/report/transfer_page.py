@@ -3,6 +3,7 @@
 import pandas as pd
 
 from braindecode_censor.report import html
+from braindecode_censor.report.censored_candidates import censored_table
 from braindecode_censor.report.page import new_report, save_report
 from braindecode_censor.report.tiers import TIERS
 from braindecode_censor.report.transfer_folder import FIGURES
@@ -28,6 +29,10 @@ _ABOUT = (
     "Balanced accuracy on people who were held out, averaged over seeds. Gains over the paper's protocol, which uses "
     "nothing of the person, are paired over people, with 95 % intervals. The best classical candidate is chosen by the "
     "people tested, which flatters it; the family, the best one and the best three are strictly nested."
+)
+_CENSORED = (
+    "Every censored candidate against the same one uncensored, on the same people, pairs and seeds, with 95 % "
+    "intervals over people and seeds. p is corrected for the number of rows: above 0.05, call it no gain."
 )
 _USE = """import braindecode_censor as bc
 
@@ -91,6 +96,10 @@ def write_transfer_page(found, figures, notes=()):
     add("What to expect of the next person", said, tags=("summary",))
     shown = found.table.reindex(columns=list(_TABLE)).assign(tier=found.table["tier"].map(TIERS))
     add("Tiers", [html.table(shown.rename(columns=_TABLE), "tiers"), html.paragraph(_ABOUT)], "Results")
+    censored = censored_table(found.scores).drop(columns="recording")
+    if not censored.empty:
+        shown = censored.assign(tier=censored["tier"].map(TIERS))
+        add("What censoring adds", [html.table(shown, "censored"), html.paragraph(_CENSORED)], "Results")
     for name, path in figures.items():
         _, _, title, caption = FIGURES[name]
         report.add_image(path, title=title, caption=caption, section="Results", tags=("figure",))

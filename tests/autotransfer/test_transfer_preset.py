@@ -13,6 +13,7 @@ from braindecode_censor.autotransfer.cli import main
 from braindecode_censor.datasets import SimulatedSubjects
 from braindecode_censor.figures import plot_transfer
 from braindecode_censor.report import transfer_folder
+from braindecode_censor.report.transfer_page import write_transfer_page
 from braindecode_censor.search.candidates import get_preset
 from braindecode_censor.search.heldout_file import read_heldout
 from braindecode_censor.search.pair_data import PairData
@@ -74,6 +75,15 @@ def test_the_page_shows_five_figures_and_a_table_for_every_tier(result):
     assert page.count('class="figure-img') >= len(FIGURES)
     assert all(f'id="board-{tier}"' in page for tier in TIERS)
     assert "Learning curve over people" in page and "AutoTransferClassifier" in page
+
+
+def test_the_page_says_what_censoring_adds(result, tmp_path):
+    assert 'id="censored"' not in result.report.read_text()
+    shutil.copytree(result.out, tmp_path / "out")
+    found = transfer_folder.read_folder(tmp_path / "out")
+    found.scores["decoder"] = found.scores["decoder"].replace("power", "riemann+mmd-conditional")
+    page = write_transfer_page(found, {}).read_text()
+    assert 'id="censored"' in page and "riemann+mmd-conditional" in page and "call it no gain" in page
 
 
 def test_weights_of_every_tier_sum_to_one(result):

@@ -107,7 +107,8 @@ def test_further_candidates_come_beside_those_that_are_there(script, results, tm
     script.main([*args, "hjorth"])
     keys = ["target", "seed", "decoder", "person"]
     found, asked = (
-        pd.read_csv(tmp_path / name / "scores.csv").set_index(keys).sort_index() for name in ("out", "at once")
+        pd.read_csv(tmp_path / name / "scores.csv").set_index(keys).sort_index()
+        for name in ("out", "at once")
     )
     pd.testing.assert_frame_equal(found, asked)
     note = json.loads((out / "tiny" / "seed_0.json").read_text())
@@ -118,7 +119,7 @@ def test_further_candidates_come_beside_those_that_are_there(script, results, tm
 
 def test_candidates_tested_in_another_way_are_not_mixed(script, results):
     for other in (["--partners", "2"], ["--tiers", "none"]):
-        with pytest.raises(ValueError, match="holds seed 0 with partners=4 and tiers=.*another folder"):
+        with pytest.raises(ValueError, match=r"holds seed 0 with partners=4 and tiers=.*another folder"):
             script.main([*results[1], "hjorth", *other])
 
 
@@ -179,3 +180,13 @@ def test_what_nobody_noted_is_left_out(results, tmp_path):
     assert "| EMG | nothing known |" in before
     plot_transfer.main(["--results", str(kept), "--docs", str(tmp_path / "docs")])
     assert (tmp_path / "docs" / "results" / "tiers.md").read_text() == before and "Trainings" not in before
+
+
+def test_censored_candidates_are_compared_with_uncensored_ones(results, tmp_path, capsys):
+    scores = (results[0] / "scores.csv").read_text().replace(",power,", ",riemann+mmd-conditional,")
+    (tmp_path / "scores.csv").write_text(scores)
+    plot_transfer.main(["--results", str(tmp_path), "--docs", str(tmp_path / "docs")])
+    text = (tmp_path / "docs" / "results" / "censored_candidates.md").read_text()
+    assert "| tiny | `riemann+mmd-conditional` |" in text and text in capsys.readouterr().out
+    plot_transfer.main(["--results", str(tmp_path)])
+    assert (tmp_path / "censored.md").read_text() == text

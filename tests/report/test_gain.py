@@ -47,6 +47,14 @@ def test_the_mixed_model_is_the_paired_test_where_everybody_has_all_seeds():
     assert mixed_model(-gains)["p"] == pytest.approx(found["p"]) and mixed_model(-gains)["gain"] < 0
 
 
+def test_seeds_that_differ_by_rounding_only_count_once():
+    people = np.random.default_rng(5).normal(0.01, 0.02, (12, 1))
+    plain = np.random.default_rng(6).uniform(0.5, 0.8, (12, 3))
+    gains = (plain + people) - plain  # equal up to the last digits
+    assert 0 < np.ptp(gains, axis=1).max() < 1e-12
+    assert mixed_model(gains)["p"] == pytest.approx(ttest_1samp(people[:, 0], 0).pvalue, rel=1e-6)
+
+
 def test_the_mixed_model_finds_nothing_where_nothing_is():
     rng = np.random.default_rng(3)
     p = [mixed_model(draw(rng, shared=0.0, seeds=3))["p"] for _ in range(30)]
