@@ -35,6 +35,12 @@ def _width(recordings):
     return min(PAGE, COLUMN * len(recordings))
 
 
+def _width_for(names, recordings):
+    """Return how wide panels with such names beside them are together, in inches: the page, or more."""
+    longest = min(_LONGEST, max(map(len, names)))
+    return max(PAGE, len(recordings) * (1.4 + 0.065 * longest))
+
+
 def draw_leaderboard(scores, target="unlabeled"):
     """Draw the mean over people of every candidate and combination, the best on top.
 
@@ -54,7 +60,8 @@ def draw_leaderboard(scores, target="unlabeled"):
     kinds = scores.groupby("decoder")["kind"].first()
     found = _means(scores[scores["target"] == target]).dropna()
     recordings = list(dict.fromkeys(scores["recording"]))
-    figure, axes = new_figure(PAGE, 0.8 + 0.14 * len(kinds), 1, len(recordings), squeeze=False)
+    width = _width_for(kinds.index, recordings)
+    figure, axes = new_figure(width, 0.8 + 0.14 * len(kinds), 1, len(recordings), squeeze=False)
     handles = {}
     for axis, recording in zip(axes[0], recordings):
         people = found.loc[recording, target].groupby("decoder")
@@ -163,7 +170,8 @@ def draw_weights(weights):
         name: part.loc[part.mean(axis=1).sort_values(ascending=False).index] for name, part in parts.items()
     }
     rows, darkest = max(map(len, parts.values())), by_tier.max().max()
-    figure, axes = new_figure(PAGE, 1.2 + 0.15 * rows, 1, len(recordings), squeeze=False)
+    width = _width_for([name for part in parts.values() for name in part.index], recordings)
+    figure, axes = new_figure(width, 1.2 + 0.15 * rows, 1, len(recordings), squeeze=False)
     for axis, (recording, part) in zip(axes[0], parts.items()):
         axis.imshow(part, cmap="Blues", vmin=0, vmax=darkest, aspect="auto")
         for (row, column), weight in np.ndenumerate(part.to_numpy()):

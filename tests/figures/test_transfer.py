@@ -12,6 +12,8 @@ from people import mixed_people
 
 from braindecode_censor.datasets.interchange import save_subject
 from braindecode_censor.figures import plot_transfer
+from braindecode_censor.figures.style import style
+from braindecode_censor.report.transfer_figures import draw_leaderboard, draw_weights
 from braindecode_censor.search.heldout import HeldOut
 from braindecode_censor.search.tiers import TIERS, decode
 from braindecode_censor.search.transfer_scores import RULES, TOGETHER, score_seeds
@@ -190,3 +192,20 @@ def test_censored_candidates_are_compared_with_uncensored_ones(results, tmp_path
     assert "| tiny | `riemann+mmd-conditional` |" in text and text in capsys.readouterr().out
     plot_transfer.main(["--results", str(tmp_path)])
     assert (tmp_path / "censored.md").read_text() == text
+
+
+def test_names_of_censored_candidates_leave_room_for_the_panels():
+    names, rows = ["riemann", "euclidean-wide+mmd-conditional", "person-wide+mige-marginal"], []
+    for recording in ("one", "two", "three"):
+        for tier in TIERS:
+            rows += [
+                (recording, tier, name, "network", 0, person, 0.5) for name in names for person in range(3)
+            ]
+    scores = pd.DataFrame(rows, columns=["recording", "target", "decoder", "kind", "seed", "person", "score"])
+    weights = scores[scores["person"] == 0].rename(columns={"score": "weight"})
+    with style():
+        for figure in (draw_leaderboard(scores), draw_weights(weights)):
+            figure.draw_without_rendering()
+            inches = figure.get_size_inches()[0]
+            assert all(axis.get_position().width * inches > 1.2 for axis in figure.axes)
+            assert min(axis.get_tightbbox().x0 for axis in figure.axes) >= 0
