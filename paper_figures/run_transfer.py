@@ -18,7 +18,8 @@ is known of a person later, so the tiers share models:
     python paper_figures/plot_transfer.py --results results/transfer
 
 Interrupt and start again at will: finished trainings are kept, and so are held-out probabilities, from which the table
-is made. The last lines are the table of README.
+is made. Recordings and candidates can be run one after the other into the same folder; the table has all of them. The
+last lines are the table of README.
 """
 
 import argparse
@@ -96,8 +97,29 @@ def run_recording(name, args):
     return score_seeds(found).assign(recording=name)
 
 
+def scores_of_others(out, names):
+    """Return the scores that are there of other recordings.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of results.
+    names : list of str
+        Recordings that are run now.
+
+    Returns
+    -------
+    scores : DataFrame
+        Maybe empty.
+    """
+    if not (out / "scores.csv").is_file():
+        return pd.DataFrame()
+    scores = pd.read_csv(out / "scores.csv")
+    return scores[~scores["recording"].isin(names)]
+
+
 def main(argv=None):
-    """Run the recordings asked for and print the table.
+    """Run the recordings asked for and print the table, with what is there of others.
 
     Parameters
     ----------
@@ -119,7 +141,9 @@ def main(argv=None):
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
     names = args.recording or list(RECORDINGS)
-    scores = pd.concat([run_recording(name, args) for name in names], ignore_index=True)
+    scores = pd.concat([*(run_recording(name, args) for name in names), scores_of_others(args.out, names)])
+    order = [*RECORDINGS, *dict.fromkeys(scores["recording"])]
+    scores = scores.sort_values("recording", key=lambda column: column.map(order.index), kind="stable")
     write_atomically(args.out / "scores.csv", scores.to_csv(index=False).encode())
     table = as_markdown(tiers_table(scores))
     write_atomically(args.out / "table.md", table.encode())

@@ -119,6 +119,20 @@ def test_further_candidates_come_beside_those_that_are_there(script, results, tm
     assert note["seconds"] > one["seconds"]
 
 
+def test_recordings_run_one_after_the_other_stand_in_one_table(script, results, tmp_path):
+    out, args = tmp_path / "out", list(results[1])
+    shutil.copytree(results[0], out)
+    data = tmp_path / "data"
+    shutil.copytree(Path(args[args.index("--data") + 1]) / "tiny", data / "other")
+    for option, value in (("--out", out), ("--data", data), ("--recording", "other"), ("--seeds", 1)):
+        args[args.index(option) + 1] = str(value)
+    script.main([*args[: args.index("--candidates")], "--candidates", "riemann"])
+    before, after = (pd.read_csv(folder / "scores.csv") for folder in (results[0], out))
+    tiny = after[after["recording"] == "tiny"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(tiny, before)
+    assert set(after["recording"]) == {"tiny", "other"} and "| tiny |" in (out / "table.md").read_text()
+
+
 def test_candidates_tested_in_another_way_are_not_mixed(script, results):
     for other in (["--partners", "2"], ["--tiers", "none"]):
         with pytest.raises(ValueError, match=r"holds seed 0 with partners=4 and tiers=.*another folder"):
