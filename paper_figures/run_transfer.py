@@ -10,7 +10,8 @@ is known of a person later, so the tiers share models:
 * ``stream``: every trial is decoded with the unlabelled trials before it;
 * ``unlabeled-20p``: the first fifth of the trials is known without labels, the others are decoded;
 * ``unlabeled``: all trials are known without labels;
-* ``labeled-5``: the labels of the first five trials of every class are known, the others are decoded.
+* ``labeled-5``: the labels of the first five trials of every class are known, or of all but one where there are fewer;
+  the others are decoded.
 
     python paper_figures/run_transfer.py --data DIR --out results/transfer --device cuda
     python paper_figures/run_transfer.py --data DIR --out results/transfer --recording erp_uci_smni --seeds 1 \
