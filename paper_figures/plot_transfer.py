@@ -7,7 +7,6 @@ python paper_figures/plot_transfer.py --results DIR --docs docs   # the table an
 import argparse
 from pathlib import Path
 
-from braindecode_censor.report import censored_candidates
 from braindecode_censor.report.tiers import as_markdown
 from braindecode_censor.report.transfer_folder import draw_folder, read_folder, write_docs
 
@@ -34,7 +33,7 @@ def main(argv=None):
     else:
         write_docs(found, args.docs)
     print(as_markdown(found.table))
-    print(censored_candidates.as_markdown(censored_candidates.censored_table(found.scores)))
+    print(found.censored)
 
 
 if __name__ == "__main__":

@@ -35,8 +35,8 @@ def _width(recordings):
     return min(PAGE, COLUMN * len(recordings))
 
 
-def _width_for(names, recordings):
-    """Return how wide panels with such names beside them are together, in inches: the page, or more."""
+def _width_with_names(names, recordings):
+    """Return the width in inches of panels side by side, each with names of candidates on its left: a page or more."""
     longest = min(_LONGEST, max(map(len, names)))
     return max(PAGE, len(recordings) * (1.4 + 0.065 * longest))
 
@@ -60,7 +60,7 @@ def draw_leaderboard(scores, target="unlabeled"):
     kinds = scores.groupby("decoder")["kind"].first()
     found = _means(scores[scores["target"] == target]).dropna()
     recordings = list(dict.fromkeys(scores["recording"]))
-    width = _width_for(kinds.index, recordings)
+    width = _width_with_names(kinds.index, recordings)
     figure, axes = new_figure(width, 0.8 + 0.14 * len(kinds), 1, len(recordings), squeeze=False)
     handles = {}
     for axis, recording in zip(axes[0], recordings):
@@ -170,7 +170,7 @@ def draw_weights(weights):
         name: part.loc[part.mean(axis=1).sort_values(ascending=False).index] for name, part in parts.items()
     }
     rows, darkest = max(map(len, parts.values())), by_tier.max().max()
-    width = _width_for([name for part in parts.values() for name in part.index], recordings)
+    width = _width_with_names([name for part in parts.values() for name in part.index], recordings)
     figure, axes = new_figure(width, 1.2 + 0.15 * rows, 1, len(recordings), squeeze=False)
     for axis, (recording, part) in zip(axes[0], parts.items()):
         axis.imshow(part, cmap="Blues", vmin=0, vmax=darkest, aspect="auto")

@@ -87,6 +87,11 @@ class TransferFolder:
     learning: pd.DataFrame | None
     cost: pd.DataFrame | None = None
 
+    @property
+    def censored(self):
+        """What censoring adds to a candidate, in Markdown; empty if nothing was censored."""
+        return censored_candidates.as_markdown(censored_candidates.censored_table(self.scores))
+
 
 def read_folder(folder):
     """Read a folder of ``run_transfer.py`` or of the preset ``transfer``.
@@ -172,9 +177,8 @@ def draw_folder(found):
     """
     files = {"tiers.csv": found.table.to_csv(index=False, float_format="%.4g")}
     files["tiers.md"] = as_markdown(found.table)
-    censored = censored_candidates.censored_table(found.scores)
-    if not censored.empty:
-        files["censored.md"] = censored_candidates.as_markdown(censored)
+    if found.censored:
+        files["censored.md"] = found.censored
     files["weights.csv"] = found.weights.to_csv(index=False, float_format="%.4g")
     for name, text in files.items():
         write_atomically(found.folder / name, text.encode())
@@ -209,10 +213,9 @@ def write_docs(found, docs):
     keep_tables(found, docs / "results" / "transfer")
     tables = {name: getattr(found, name) for name in ("scores", "table", "weights")}
     titled = {name: table.replace({"recording": RECORDING_TITLES}) for name, table in tables.items()}
-    write_atomically(docs / "results" / "tiers.md", as_markdown(titled["table"]).encode())
-    censored = censored_candidates.censored_table(titled["scores"])
-    if not censored.empty:
-        text = censored_candidates.as_markdown(censored)
-        write_atomically(docs / "results" / "censored_candidates.md", text.encode())
-    for name, drawn in _draw(replace(found, **titled, learning=None)):
+    shown = replace(found, **titled, learning=None)
+    write_atomically(docs / "results" / "tiers.md", as_markdown(shown.table).encode())
+    if shown.censored:
+        write_atomically(docs / "results" / "censored_candidates.md", shown.censored.encode())
+    for name, drawn in _draw(shown):
         write_atomically(docs / "_static" / f"transfer_{name}.png", drawn["png"])

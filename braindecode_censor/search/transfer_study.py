@@ -187,6 +187,8 @@ class TransferStudy:
         """Run seeds, all of them in the same fleets, and keep what they say beside what was there."""
         started = time.monotonic()
         each = [make_pairs(self.n_people, self.partners, seed) for seed in seeds]
+        for seed, pairs in zip(seeds, each):
+            self._check_people(seed, pairs)
         data = self._data([pair for mine in each for pair in mine], min(seeds))
         self.say(f"{self.folder.name}: {len(data.pairs)} pairs x {len(candidates)} candidates")
         heldout, kinds, errors = self._train(data, candidates, self.folder)
@@ -200,16 +202,32 @@ class TransferStudy:
             self._keep(seed, mine, kinds, cost | note | ({"errors": errors} if errors else {}))
             first += len(pairs)
 
+    def _check_people(self, seed, pairs):
+        """Refuse to put further candidates beside those that were tested on other people or trials."""
+        found = self._finished(seed)
+        if found is None:
+            return
+        before = next(iter(found[0].values()))
+        _, y, people, _ = self.recording
+        labels = [y[people == person] for person in range(self.n_people)]
+        if before.pairs != pairs or not all(map(np.array_equal, before.labels, labels)):
+            raise ValueError(
+                f"{self.folder} holds seed {seed} of a recording with other people or trials: take another folder."
+            )
+
     def _keep(self, seed, heldout, kinds, note):
         """Write what candidates of a seed say, and what it cost, with what other candidates have said before."""
         before = self._finished(seed)
         if before is not None:
-            earlier = self._note(seed)
             for tier, found in heldout.items():
                 found.found = before[0][tier].found | found.found
             kinds = before[1] | kinds
-            for name in ("seconds", "trainings", "candidates"):
-                note[name] = earlier.get(name, type(note[name])()) + note[name]
+            earlier = self._note(seed)
+            note |= {
+                name: earlier[name] + note[name]
+                for name in ("seconds", "trainings", "candidates")
+                if name in earlier
+            }
             if "errors" in earlier:
                 note["errors"] = earlier["errors"] | note.get("errors", {})
         write_atomically(self._path(seed).with_suffix(".json"), json.dumps(note).encode())

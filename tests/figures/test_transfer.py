@@ -29,15 +29,18 @@ def script():
     return module
 
 
+def write_person(folder, person, X, y):
+    options = dict(label_names=["a", "b"], sfreq=64.0, ch_names=list("wxyz"), ch_types=["eeg"] * 4)
+    save_subject(folder / f"subject_{person:02d}.npz", X * 1e-6, y, **options)
+
+
 @pytest.fixture(scope="module")
 def results(script, tmp_path_factory):
     folder, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("results")
     X, y, subjects = mixed_people(4, 12)
     (folder / "tiny").mkdir()
     for person in range(1, 5):
-        mine = subjects == person
-        options = dict(label_names=["a", "b"], sfreq=64.0, ch_names=list("wxyz"), ch_types=["eeg"] * 4)
-        save_subject(folder / "tiny" / f"subject_{person:02d}.npz", X[mine] * 1e-6, y[mine], **options)
+        write_person(folder / "tiny", person, X[subjects == person], y[subjects == person])
     args = [
         "--data",
         str(folder),
@@ -137,6 +140,26 @@ def test_candidates_tested_in_another_way_are_not_mixed(script, results):
     for other in (["--partners", "2"], ["--tiers", "none"]):
         with pytest.raises(ValueError, match=r"holds seed 0 with partners=4 and tiers=.*another folder"):
             script.main([*results[1], "hjorth", *other])
+
+
+@pytest.mark.parametrize("change", ["another person", "another order"])
+def test_candidates_tested_on_other_people_are_not_mixed(script, results, tmp_path, change):
+    out, data, args = tmp_path / "out", tmp_path / "data", list(results[1])
+    shutil.copytree(results[0], out)
+    shutil.copytree(args[args.index("--data") + 1], data)
+    for option, folder in (("--out", out), ("--data", data)):
+        args[args.index(option) + 1] = str(folder)
+    X, y, subjects = mixed_people(5, 12)
+    if change == "another person":
+        write_person(data / "tiny", 5, X[subjects == 5], y[subjects == 5])
+    else:
+        order = np.flatnonzero(subjects == 1)
+        order = order[np.argsort(y[order], kind="stable")]
+        write_person(data / "tiny", 1, X[order], y[order])
+    before = sorted((out / "tiny").rglob("*"))
+    with pytest.raises(ValueError, match="holds seed 0 of a recording with other people or trials: take"):
+        script.main([*args, "hjorth"])
+    assert sorted((out / "tiny").rglob("*")) == before
 
 
 def test_all_seeds_together_are_one_search_with_all_partners():
