@@ -125,13 +125,14 @@ def answers(gains):
     -------
     table : DataFrame
         One row per recording, base and group, corrected for all rows of the recording. ``score`` is the recipe's,
-        ``lowest`` and ``highest`` are the gains of single seeds, with choices made from all of them.
+        ``lowest`` and ``highest`` are the gains of single seeds with which everybody was tested, with choices made from
+        all of them.
     """
     rows = []
     for (recording, base), found in gains.items():
         every, groups = np.concatenate(list(found.gains.values())), found.groups
         nested, chosen = choose_nested(every, none=True)
-        censored = (chosen >= 0).mean()
+        censored, complete = (chosen >= 0).mean(), np.isfinite(nested).all(axis=0)
         n_tests = len(groups) * sum(key[0] == recording for key in gains)
         for group, row in _detectable(nested_gain(every, groups, none=True), n_tests).iterrows():
             score = (
@@ -140,7 +141,7 @@ def answers(gains):
                 else np.nan
             )
             where = {"recording": recording, "base": base, "group": group, "seeds": every.shape[2]}
-            by_seed = pd.DataFrame(np.where(groups[group], nested, np.nan)).mean()
+            by_seed = pd.DataFrame(np.where(groups[group] & complete, nested, np.nan)).mean()
             spread = {"lowest": by_seed.min(), "highest": by_seed.max()}
             rows.append({**where, "score": score, "censored": censored, **spread, **row})
     return _corrected(pd.DataFrame(rows), ["recording"])

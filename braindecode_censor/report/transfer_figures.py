@@ -24,7 +24,7 @@ _COLOURS = ("#595959", PALETTE[0], PALETTE[5])
 
 
 _KINDS = {"network": PALETTE[0], "classical": PALETTE[2], "combination": PALETTE[5]}
-_LONGEST = 30  # letters of a candidate's name
+_LONGEST = 36  # letters of a candidate's name
 
 
 def _means(scores):

@@ -168,6 +168,17 @@ def test_single_seeds_are_told(planted):
     assert row["lowest"] < row["gain"] < row["highest"] < row["lowest"] + 0.02
 
 
+def test_a_seed_with_which_not_everybody_was_tested_is_no_seed_to_tell():
+    """A lone person's gain is not that of a seed."""
+    scores = make_scores(0.05)
+    planted = (scores["method"] == "mmd") & (scores["mode"] == "conditional") & (scores["weight"] == 0.3)
+    lone = planted & (scores["seed"] == 2) & (scores["person"] == 0)
+    scores.loc[lone, "score"] += 0.5
+    scores = scores[lone | ~planted | (scores["seed"] != 2)]
+    row = tables.answers(tables.read_gains(scores)).set_index("group").loc["all"]
+    assert 0.03 < row["lowest"] < row["highest"] < 0.07
+
+
 @pytest.mark.parametrize(
     ("shares", "falls"),
     [([0.8], True), ([1.1], False), ([0.9, 0.7], True), ([0.5, 0.7], False), ([1.2, 1.1], False)],
