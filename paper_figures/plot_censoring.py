@@ -91,26 +91,26 @@ def people_table(gains):
     rows = []
     for (recording, base), found in gains.items():
         nested, _ = choose_nested(np.concatenate(list(found.gains.values())))
-        error = (
-            nested.std(axis=1, ddof=1) / np.sqrt(nested.shape[1])
-            if nested.shape[1] > 1
-            else nested[:, 0] * np.nan
-        )
+        gain = pd.DataFrame(nested)  # some settings may have fewer seeds than others
         score = found.baselines["conditional"].mean(axis=1)
-        numbers = zip(range(len(nested)), score, nested.mean(axis=1), error)
+        numbers = zip(range(len(nested)), score, gain.mean(axis=1), gain.sem(axis=1))
         rows += [(recording, base, *row) for row in numbers]
     return pd.DataFrame(rows, columns=["recording", "base", "person", "score", "gain", "spread"])
 
 
 def _grid(table, label, rows, columns, height, **options):
-    """Axes for every value of two columns, with titles above and to the left."""
+    """Axes for every pair of values of two columns that occurs, with titles above and to the left."""
     names = [list(dict.fromkeys(table[name])) for name in (rows, columns)]
     figure, axes = new_figure(PAGE, height * len(names[0]), *map(len, names), squeeze=False, **options)
     for axis, name in zip(axes[0], names[1]):
         axis.set_title(label_of(name) if columns == "method" else name)
-    for row, name in zip(axes, names[0]):
-        row[0].set_ylabel(f"{name}\n{label}")
     places = {(a, b): axes[i, j] for i, a in enumerate(names[0]) for j, b in enumerate(names[1])}
+    for pair in set(places) - set(zip(table[rows], table[columns])):
+        places.pop(pair).set_visible(False)
+    first = {row: axis for (row, _), axis in reversed(places.items())}
+    for name, axis in first.items():
+        axis.set_ylabel(f"{name}\n{label}")
+        axis.tick_params(labelleft=True)
     return figure, places
 
 
@@ -173,8 +173,9 @@ def _mark_weights(axis, weights):
 
 
 def _finish(figure, places, label):
-    for axis in places.values():
-        axis.set_xlabel(label if axis.get_subplotspec().is_last_row() else "")
+    for axis in {column: axis for (_, column), axis in places.items()}.values():  # the lowest of every column
+        axis.set_xlabel(label)
+        axis.tick_params(labelbottom=True)
     drawn = (axis.get_legend_handles_labels() for axis in places.values())  # not every panel has everything
     by_label = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels)}
     legend_above(figure, list(by_label.values()), list(by_label))

@@ -21,6 +21,12 @@ ALL="--recording erp_uci_smni --recording ssvep_exo --recording emg_myo"
 $RUN --max-steps 1000 --base person --base euclidean $ALL --jobs 4
 $RUN --max-steps 300 --folds 3 --base paper $ALL --jobs 2
 $RUN --max-steps 300 --folds 3 --recording simulated --jobs 2
+# The best network of EMG and SSVEP and the second best of ERP, to its end: usual weights, then others, which cost more.
+LONG="$RUN --max-steps 4000 --control-modes --jobs 4"
+wide() { $LONG "$@" --recording erp_uci_smni --base person-wide
+    $LONG "$@" --recording emg_myo --recording ssvep_exo --base euclidean-wide; }
+wide --levels 1
+wide --levels 0.3 3 --methods mmd pairmmd adv began
 python paper_figures/plot_censoring.py --results results/censoring --docs docs
 ```
 

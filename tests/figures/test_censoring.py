@@ -266,3 +266,33 @@ def test_recordings_need_their_folder(results):
     script, out, _ = results
     with pytest.raises(SystemExit):
         script.main(["--out", str(out), "--recording", "erp_uci_smni"])
+
+
+def test_recipes_of_one_recording_only_leave_no_empty_panel():
+    """The first of a row has its name, the last of a column what its axis means."""
+    where = [("emg", "person"), ("erp", "person"), ("erp", "wide")]
+    rows = [(*one, person, 0.5 + 0.1 * person, 0.01, 0.002) for one in where for person in range(3)]
+    people = pd.DataFrame(rows, columns=["recording", "base", "person", "score", "gain", "spread"])
+    panels = [axis for axis in plot_censoring.draw_people(people).axes if axis.get_visible()]
+    assert [axis.get_ylabel() for axis in panels] == ["person\ngain", "", "wide\ngain"]
+    assert [bool(axis.get_xlabel()) for axis in panels] == [True, False, True]
+    assert all(len(axis.containers) == 1 for axis in panels)
+
+
+def test_people_are_drawn_though_a_setting_has_fewer_seeds():
+    columns = ["recording", "base", "seed", "method", "mode", "weight", "control", "person", "score"]
+    rows = [
+        ("erp", "person", seed, method, mode, weight, control, person, score)
+        for method, weight, control, score, seeds in [
+            ("none", 0.0, "batches", 0.5, 4),
+            ("mmd", 0.3, "censored", 0.5, 4),
+            ("mmd", 1.0, "censored", 0.6, 2),
+        ]
+        for mode in ("marginal", "conditional")
+        for seed in range(seeds)
+        for person in range(3)
+    ]
+    gains = plot_censoring.read_gains(pd.DataFrame(rows, columns=columns))
+    people = plot_censoring.people_table(gains)
+    np.testing.assert_allclose(people["gain"], 0.1)
+    np.testing.assert_allclose(people["spread"], 0.0, atol=1e-12)
