@@ -3,6 +3,7 @@
 import gzip
 import json
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -87,7 +88,7 @@ class TransferFolder:
     learning: pd.DataFrame | None
     cost: pd.DataFrame | None = None
 
-    @property
+    @cached_property
     def censored(self):
         """What censoring adds to a candidate, in Markdown; empty if nothing was censored."""
         return censored_candidates.as_markdown(censored_candidates.censored_table(self.scores))
