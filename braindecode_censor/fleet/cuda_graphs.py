@@ -1,7 +1,8 @@
 """Recorded launches: on a GPU a step is a thousand tiny kernels, and launching them is what costs.
 
 A CUDA graph replays all kernels of a step by one call of the host. Within it the penalties of different groups run side
-by side: none of them fills the device.
+by side: none of them fills the device. Where the host has to wait for the device, as for a decomposition, the recording
+is interrupted, and goes on as another graph.
 """
 
 import gc
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 import torch
+
+from braindecode_censor.numerics.unrecorded import current_recording, recorded_by
 
 __all__ = ["Recorder", "Recording", "fork", "run_side_by_side"]
 
@@ -39,7 +42,7 @@ def run_side_by_side(recorders, inputs):
         stream.wait_stream(torch.cuda.current_stream(stream.device))
     for place, k in enumerate(recorded):
         with torch.cuda.stream(streams[place % len(streams)]):
-            recordings[k].graph.replay()
+            recordings[k].replay()
     # the host launches the others meanwhile, operation by operation
     results = [
         recorder.function(given) if recording is None else recording.outputs
@@ -65,15 +68,14 @@ def fork(functions, inputs):
     results : list of dict of str to Tensor
         Of each.
     """
-    current, results = torch.cuda.current_stream(), []
-    streams = _streams(current.device)[: len(functions)]
-    for stream in streams:
-        stream.wait_stream(current)
+    recording, results = current_recording(), []
+    recording.branches = _streams(recording.device)[: len(functions)]
+    recording.branch_off()
     for k, (function, given) in enumerate(zip(functions, inputs)):
-        with torch.cuda.stream(streams[k % len(streams)]):
+        with torch.cuda.stream(recording.branches[k % len(recording.branches)]):
             results.append(function(given))
-    for stream in streams:
-        current.wait_stream(stream)
+    recording.join()
+    recording.branches = []
     return results
 
 
@@ -144,7 +146,7 @@ class Recorder:
 
 
 class Recording:
-    """One call of a function as a CUDA graph.
+    """One call of a function as a CUDA graph, or as several with calls of the host between them.
 
     Parameters
     ----------
@@ -157,10 +159,11 @@ class Recording:
     def __init__(self, function, inputs):
         self.inputs = {name: tensor.clone() for name, tensor in inputs.items()}
         self.device = next(iter(inputs.values())).device
-        self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(self.device)
-        stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(stream), _by_itself():
-            self.graph.capture_begin()
+        self.graphs, self.calls = [], []
+        self.stream, self.branches = torch.cuda.Stream(self.device), []
+        self.stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self.stream), _by_itself(), recorded_by(self):
+            self._begin_graph()
             try:
                 self.outputs = dict(function(dict(self.inputs)))
                 for name, tensor in self.inputs.items():  # next values to where the next replay reads them
@@ -169,8 +172,60 @@ class Recording:
                             tensor.copy_(self.outputs[name])
                         self.outputs[name] = tensor
             finally:
-                self.graph.capture_end()
-        torch.cuda.current_stream(self.device).wait_stream(stream)
+                if torch.cuda.is_current_stream_capturing():  # unless a call of the host has failed
+                    self.graphs[-1].capture_end()
+        torch.cuda.current_stream(self.device).wait_stream(self.stream)
+
+    def _begin_graph(self):
+        # cuBLAS keeps a workspace for each stream. One that another recording has made would be written by both at a
+        # time, and go with the other; so this recording makes its own, and leaves it to nobody.
+        torch._C._cuda_clearCublasWorkspaces()
+        self.graphs.append(torch.cuda.CUDAGraph())
+        self.graphs[-1].capture_begin(self.graphs[0].pool() if self.calls else None)
+
+    def interrupt(self, function, *tensors):
+        """Leave a call to the host, see :func:`~braindecode_censor.numerics.unrecorded.unrecorded`.
+
+        Parameters
+        ----------
+        function : callable
+            From tensors to a tuple of tensors.
+        *tensors : Tensor
+            Its arguments.
+
+        Returns
+        -------
+        results : tuple of Tensor
+            Where every replay will put its results.
+        """
+        with torch.cuda.stream(self.stream):
+            self.join()
+            self.graphs[-1].capture_end()
+            self.graphs[
+                -1
+            ].replay()  # recording computes nothing, and the function may refuse what is not a number
+            results = function(*tensors)
+            self.calls.append((function, tensors, results))
+            self._begin_graph()
+            self.branch_off()
+        return results
+
+    def branch_off(self):
+        """Let calls that run side by side wait for what was recorded before them."""
+        for branch in self.branches:
+            branch.wait_stream(self.stream)
+
+    def join(self):
+        """Let what is recorded from now on wait for calls that run side by side."""
+        for branch in self.branches:
+            self.stream.wait_stream(branch)
+
+    def replay(self):
+        """Do it again, on the current stream."""
+        self.graphs[0].replay()
+        for graph, (function, tensors, results) in zip(self.graphs[1:], self.calls):
+            torch._foreach_copy_(results, function(*tensors))
+            graph.replay()
 
     def take(self, inputs):
         """Put arguments where the next replay reads them.
@@ -190,9 +245,6 @@ def _by_itself():
     collects, library = gc.isenabled(), torch.backends.cuda.preferred_linalg_library()
     gc.disable()  # an old recording that the collector finds is given back there and then
     torch.backends.cuda.preferred_linalg_library("cusolver")  # MAGMA, else taken for large batches, waits
-    # cuBLAS keeps a workspace for each stream. One that another recording has made would be written by both at a
-    # time, and go with the other; so this recording makes its own, and leaves it to nobody.
-    torch._C._cuda_clearCublasWorkspaces()
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ from braindecode_censor.fleet.cuda_graphs import fork, run_side_by_side
 from braindecode_censor.fleet.graph import Graph
 from braindecode_censor.fleet.masks import hashed_masks
 from braindecode_censor.fleet.stack import adam_step, join_rows, under_prefix
+from braindecode_censor.numerics.unrecorded import current_recording
 
 __all__ = ["Part", "critic_state", "step_together", "take_step"]
 
@@ -205,7 +206,7 @@ def _push_all(parts, codes, steady):
     inputs = [parts[k].penalty_inputs(codes[k]) for k in censored]
     if steady:
         results = run_side_by_side([parts[k].graph.recorded_push for k in censored], inputs)
-    elif torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+    elif current_recording() is not None:
         results = fork([parts[k].graph.push for k in censored], inputs)
     else:
         results = [parts[k].graph.push(given) for k, given in zip(censored, inputs)]

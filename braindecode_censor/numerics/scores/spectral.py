@@ -1,10 +1,12 @@
 """The spectral Stein gradient estimator (SSGE)."""
 
 import torch
+from torch import Tensor
 
 from braindecode_censor._check import check_fraction, check_size
 from braindecode_censor.numerics.groups import group_ranks
 from braindecode_censor.numerics.scores.base import ScoreEstimator
+from braindecode_censor.numerics.unrecorded import unrecorded
 
 __all__ = ["SSGE"]
 
@@ -34,14 +36,13 @@ class SSGE(ScoreEstimator):
     costs digits, hence float64 inside whatever the input. Where the first eigenvalue exceeds `ratio` alone,
     implementations that slice with ``[-0:]`` keep *all* eigenvectors and blow up; here one is kept.
 
-    A decomposition checks its error code, so this estimator waits for the device once per fit; the others do not.
+    A decomposition checks its error code, so the host waits for the device once per fit, also in a step that is
+    recorded (:func:`~braindecode_censor.numerics.unrecorded.unrecorded`); with other estimators it does not.
 
     References
     ----------
     Shi, Sun and Zhu (2018), A spectral approach to gradient estimation for implicit distributions.
     """
-
-    waits = True
 
     def __init__(self, ratio=None, kernel="rbf", lengthscale="median", n_eigen=None):
         super().__init__(kernel, lengthscale)
@@ -110,5 +111,21 @@ def _eigenpairs(matrix, n=1):
     # torch's eigh takes matrices of this size one by one on a GPU. This decomposition is batched under vmap, and for
     # a positive definite matrix it is the same.
     shift = 2.0 * torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-    vectors, values, _ = torch.linalg.svd(matrix / n + shift, driver="gesvda")
+    vectors, values = _decompose(matrix / n + shift)
     return (values - 2.0).flip(-1), vectors.flip(-1)
+
+
+@torch.library.custom_op("braindecode_censor::decompose", mutates_args=())
+def _decompose(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Left singular vectors and singular values on a GPU; an operation of its own, so that it sees plain tensors."""
+    return unrecorded(lambda stack: torch.linalg.svd(stack, driver="gesvda")[:2], matrix)
+
+
+@_decompose.register_fake
+def _decompose_fake(matrix):
+    return torch.empty_like(matrix), matrix.new_empty(matrix.shape[:-1])
+
+
+@_decompose.register_vmap
+def _decompose_stack(info, in_dims, matrix):
+    return _decompose(matrix.movedim(in_dims[0], 0)), (0, 0)
