@@ -174,9 +174,9 @@ def _leakage(half):
     halved = leaking[leaking["weight"].notna()]
     cost = f", where the median gain is {halved['gain'].median():+.3f}" if len(halved) else ""
     return (
-        f"Some weight lowers leakage in {(leaking['least'] < 1).sum()} of {len(leaking)} settings whose uncensored network "
-        f"leaks, in {leaking['falls'].sum():.0f} of them the largest weight more than the smallest; and by half in "
-        f"{len(halved)}{cost}."
+        f"Some weight lowers leakage in {(leaking['least'] < 1).sum()} of {len(leaking)} settings whose uncensored "
+        f"network leaks, in {leaking['falls'].sum():.0f} of them the largest weight more than the smallest; and by half "
+        f"in {len(halved)}{cost}."
     )
 
 

@@ -125,7 +125,7 @@ def test_the_page_says_it_plainly(planted, nothing):
         as_markdown(planted)
     )
     assert "Some weight lowers leakage in 3 of 6 settings" in text and "the smallest; and by half in 3," in text
-    assert "leaks, in 3 of them the largest weight more" in text
+    assert "network leaks, in 3 of them the largest weight more" in text
     details = as_details(nothing)
     assert details.count("| mmd | conditional | ") >= 2 and "not reached" in details and "nan" not in details
 
