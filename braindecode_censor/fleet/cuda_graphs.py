@@ -200,10 +200,9 @@ class Recording:
         """
         with torch.cuda.stream(self.stream):
             self.join()
-            self.graphs[-1].capture_end()
-            self.graphs[
-                -1
-            ].replay()  # recording computes nothing, and the function may refuse what is not a number
+            before = self.graphs[-1]
+            before.capture_end()
+            before.replay()  # recording computes nothing, and the function may refuse what is not a number
             results = function(*tensors)
             self.calls.append((function, tensors, results))
             self._begin_graph()

@@ -175,8 +175,8 @@ def _leakage(half):
     cost = f", where the median gain is {halved['gain'].median():+.3f}" if len(halved) else ""
     return (
         f"Some weight lowers leakage in {(leaking['least'] < 1).sum()} of {len(leaking)} settings whose uncensored "
-        f"network leaks, in {leaking['falls'].sum():.0f} of them the largest weight more than the smallest; and by half "
-        f"in {len(halved)}{cost}."
+        f"network leaks, in {leaking['falls'].sum():.0f} of them the largest weight more than the smallest; and by "
+        f"half in {len(halved)}{cost}."
     )
 
 

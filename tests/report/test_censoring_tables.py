@@ -124,7 +124,9 @@ def test_the_page_says_it_plainly(planted, nothing):
     assert "chosen by nobody, 1 of 3 settings help and 0 hurt after correction (erp on `person` 1 and 0)" in (
         as_markdown(planted)
     )
-    assert "Some weight lowers leakage in 3 of 6 settings" in text and "the smallest; and by half in 3," in text
+    assert (
+        "Some weight lowers leakage in 3 of 6 settings" in text and "the smallest; and by half in 3," in text
+    )
     assert "network leaks, in 3 of them the largest weight more" in text
     details = as_details(nothing)
     assert details.count("| mmd | conditional | ") >= 2 and "not reached" in details and "nan" not in details
