@@ -38,6 +38,7 @@ __all__ = ["draw_leakage", "draw_people", "draw_trade", "draw_weights", "main", 
 
 _MODES = dict(zip(("marginal", "conditional", "complementary"), PALETTE))
 _NAME = "censoring"
+_LOWEST = -0.1  # gain that figures show
 
 
 def make_tables(out, again=None):
@@ -137,6 +138,7 @@ def draw_weights(table):
             )
             axis.plot(line["weight"], line["gain"], color=colour, marker="o", markersize=2.5, label=mode)
         _mark_weights(axis, table.loc[table["method"] == method, "weight"])
+    _look_near_zero(places)
     return _finish(figure, places, "weight")
 
 
@@ -162,6 +164,12 @@ def draw_leakage(table):
             axis.plot(line["weight"], line["share"], color=colour, marker="o", markersize=2.5, label=mode)
         _mark_weights(axis, table.loc[table["method"] == method, "weight"])
     return _finish(figure, places, "weight")
+
+
+def _look_near_zero(places):
+    """Cut off what loses the task, beside which gains of a few hundredths could not be seen."""
+    for axis in places.values():
+        axis.set_ylim(bottom=max(axis.get_ylim()[0], _LOWEST))
 
 
 def _mark_weights(axis, weights):
@@ -203,6 +211,7 @@ def draw_trade(table):
         for method, points in part.groupby("method", sort=False):
             look = {"color": colour_of(method), "s": 9, "linewidth": 0, "alpha": 0.8}
             axis.scatter(points["share"].clip(upper=2), points["gain"], label=label_of(method), **look)
+    _look_near_zero(places)
     return _finish(figure, places, "leakage left")
 
 

@@ -52,10 +52,12 @@ can look good by luck. The usual weight of a method and mode, which nobody chose
 _FIGURES = {
     "trade": "Gain against what is left of the leakage; every point is a method, a mode and a weight. Points to the "
     "left of the line at one leak less than the uncensored network; points above zero decode new people better. Where "
-    "the uncensored network hardly leaks there are no points, and those beyond 2 are drawn at 2.",
+    "the uncensored network hardly leaks there are no points, and those beyond 2 are drawn at 2. Gains "
+    "below -0.1 are cut off.",
     "people": "Every person's gain with the setting that all others like best, against the score without censoring; "
     "bars are standard errors over seeds. If censoring helped the weak most, points would rise to the left.",
-    "gain": "Gain against weight, with 95 % intervals over people and seeds, one weight at a time and not corrected.",
+    "gain": "Gain against weight, with 95 % intervals over people and seeds, one weight at a time and not corrected. "
+    "Curves that leave a panel lose more than 0.1.",
     "leakage": "What is left of the leakage against the weight: 1 is the uncensored network, 0 is chance.",
 }
 
