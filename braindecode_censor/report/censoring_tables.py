@@ -7,7 +7,6 @@ from braindecode_censor.report.gain import (
     choose_nested,
     correct,
     describe,
-    interval,
     nested_gain,
     smallest_detectable,
     weak_people,
@@ -162,15 +161,23 @@ def seed_sets(scores):
         ``p_holm``, and how many of ``settings`` help and hurt after correction with weights that nobody chose.
     """
     rows = []
-    for _, part in scores.groupby(_WHERE):
-        seeds = sorted(part["seed"].unique())
-        if len(seeds) < 4:
-            continue
-        for half in np.array_split(seeds, 2):
-            gains = read_gains(part[part["seed"].isin(half)])
-            row = answers(gains).iloc[0][[*_WHERE, "gain", "low", "high", "p_holm"]].to_dict()
-            rows.append({**row, "seeds": f"{half[0]} to {half[-1]}", **count_sure(gains_by_setting(gains))})
-    return pd.DataFrame(rows, columns=[*_WHERE, "seeds", "gain", "low", "high", "p_holm", *_COUNTS])
+    for _, recording in scores.groupby("recording"):
+        halves = {}
+        for key, part in recording.groupby(_WHERE):
+            seeds = sorted(part["seed"].unique())
+            if len(seeds) >= 4:
+                halves[key] = [part[part["seed"].isin(half)] for half in np.array_split(seeds, 2)]
+        for parts in zip(*halves.values()):
+            gains = {key: Gains(part) for key, part in zip(halves, parts)}
+            found = answers(gains)
+            found = found[found["group"] == "all"].set_index(_WHERE)
+            for key, part in zip(halves, parts):
+                told = found.loc[key, ["gain", "low", "high", "p_holm"]].to_dict()
+                first, last = part["seed"].min(), part["seed"].max()
+                sure = count_sure(gains_by_setting({key: gains[key]}))
+                rows.append({**dict(zip(_WHERE, key)), "seeds": f"{first} to {last}", **told, **sure})
+    columns = [*_WHERE, "seeds", "gain", "low", "high", "p_holm", *_COUNTS]
+    return pd.DataFrame(rows, columns=columns).sort_values([*_WHERE, "seeds"], ignore_index=True)
 
 
 def compare(scores, again):
@@ -233,24 +240,21 @@ def gains_by_setting(gains):
     table : DataFrame
         One row per recording, base, group, method and mode, corrected for the methods and modes. ``weight`` is the one
         chosen for most people; ``usual_gain`` with ``usual_low`` and ``usual_high``, ``usual_p``, ``usual_p_holm`` and
-        ``usual_detectable`` are those of the weight that the family of candidates uses, which nobody chose, by a
-        mixed model.
+        ``usual_detectable`` are those of the weight that the family of candidates uses, which nobody chose.
     """
     rows = []
     for (recording, base), found in gains.items():
         for (method, mode), every in found.gains.items():
             weights, groups = found.weights[method, mode], found.groups
             _, chosen = choose_nested(every)
-            usual = find_candidates([f"{base}+{method}-{mode}"])[0][0].spec["weight"]
-            for group, row in _detectable(nested_gain(every, groups), len(found.gains)).iterrows():
+            usual = np.isclose(weights, find_candidates([f"{base}+{method}-{mode}"])[0][0].spec["weight"])
+            fixed = every[usual] if usual.any() else np.full_like(every[:1], np.nan)
+            both = [_detectable(nested_gain(one, groups), len(found.gains)) for one in (every, fixed)]
+            for group, row in both[0].iterrows():
                 where = {"recording": recording, "base": base, "group": group, "method": method, "mode": mode}
                 where["weight"] = weights[np.bincount(chosen).argmax()]
-                fixed = every[np.isclose(weights, usual)]
-                fixed = fixed[0] if len(fixed) else np.full(every.shape[1:], np.nan)
-                fixed = describe(np.where(groups[group], fixed, np.nan))
-                fixed["detectable"] = smallest_detectable(fixed["error"], fixed["people"], len(found.gains))
-                names = ("gain", "low", "high", "p", "detectable")
-                rows.append({**where, **row, **{f"usual_{name}": fixed[name] for name in names}})
+                unchosen = both[1].loc[group, ["gain", "low", "high", "p", "detectable"]].add_prefix("usual_")
+                rows.append({**where, **row, **unchosen})
     table = _corrected(pd.DataFrame(rows), [*_WHERE, "group"])
     return _corrected(table, [*_WHERE, "group"], "usual_p")
 
@@ -308,10 +312,9 @@ def gains_by_weight(gains, leakage):
             ]
             for weight, one in zip(found.weights[method, mode], every):
                 excess = leakage[(*key, "censored", method, mode, weight, mode)]
-                gain, low, high = interval(one, n_draws=1000)
                 row = dict(zip(_WHERE, key)) | {"method": method, "mode": mode, "weight": weight}
                 share = excess / plain if plain >= _LEAST_LEAKAGE else np.nan
-                row |= {"gain": gain, "low": low, "high": high, "excess": excess, "share": share}
+                row |= {**describe(one), "excess": excess, "share": share}
                 rows.append(row)
     return pd.DataFrame(rows)
 

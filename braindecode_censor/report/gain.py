@@ -8,8 +8,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from scipy.stats import bootstrap, sem, t, ttest_1samp
-from statsmodels.regression.mixed_linear_model import MixedLM
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
@@ -17,117 +15,10 @@ __all__ = [
     "choose_nested",
     "correct",
     "describe",
-    "interval",
-    "mixed_model",
     "nested_gain",
     "smallest_detectable",
     "weak_people",
 ]
-
-
-def interval(gains, level=0.95, n_draws=2000, seed=0):
-    """Return mean and interval of a gain by a bootstrap over people and seeds.
-
-    Parameters
-    ----------
-    gains : ndarray of shape (n_people, n_seeds)
-        Gains.
-    level : float
-        Coverage.
-    n_draws : int
-        Bootstrap samples.
-    seed : int
-        Seed of the bootstrap.
-
-    Returns
-    -------
-    gain, low, high : float
-        Mean, and percentile interval.
-
-    Notes
-    -----
-    The same seeds were used for everybody, so people and seeds are drawn independently of each other, and a sample
-    holds every drawn person with every drawn seed. Both kinds of chance are in the interval, and what is left of a
-    training when both are known counts more than once, so that it is rather too wide. Percentiles of few people are
-    too narrow by the square root of n / (n - 1) and by the tails of Student's t; the interval is stretched by both.
-    """
-    gains = np.asarray(gains, dtype=float)
-    gains = gains[np.isfinite(gains).any(axis=1)]
-    n_people, n_seeds = gains.shape
-    mean = float(np.nanmean(gains))
-    if n_people < 2:
-        return mean, -1.0, 1.0
-
-    def statistic(people, seeds, axis=-1):
-        with warnings.catch_warnings():
-            # Maybe nobody of those drawn was tested with the seeds drawn.
-            warnings.simplefilter("ignore", RuntimeWarning)
-            return np.nanmean(gains[people[..., :, None], seeds[..., None, :]], axis=(-2, -1))
-
-    samples = (np.arange(n_people), np.arange(n_seeds))
-    if n_seeds == 1:  # nothing to draw from
-        samples, plain = samples[:1], statistic
-        statistic = lambda people, axis=-1: plain(people, np.zeros_like(people[..., :1]))  # noqa: E731
-    drawn = bootstrap(
-        samples,
-        statistic,
-        n_resamples=n_draws,
-        vectorized=True,
-        method="percentile",
-        confidence_level=level,
-        rng=np.random.default_rng(seed),
-    ).bootstrap_distribution
-    low, high = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    normal, student = t.ppf((1 + level) / 2, [np.inf, n_people - 1])
-    stretch = student / normal * np.sqrt(n_people / (n_people - 1))
-    return mean, float(mean - stretch * (mean - low)), float(mean + stretch * (high - mean))
-
-
-def mixed_model(gains):
-    """Fit a linear mixed model with a random intercept for every person.
-
-    Parameters
-    ----------
-    gains : ndarray of shape (n_people, n_seeds)
-        Gains.
-
-    Returns
-    -------
-    result : dict of str to float
-        ``gain`` and ``error``, the fixed effect and its standard error, and the two-sided ``p`` by Student's t with as
-        many degrees of freedom as there are people, less one: normal quantiles are too small for a dozen of them.
-        With equally many seeds for everybody and people who differ this is the paired t-test of their means, which
-        is done where there is one seed.
-    """
-    person, seed = np.nonzero(np.isfinite(gains))
-    values = np.asarray(gains, dtype=float)[person, seed]
-    tested, person = np.unique(person, return_inverse=True)
-    n_people, spread = len(tested), values.std()
-    if n_people < 2 or spread < 1e-12:
-        sure = n_people > 1 and values.any()  # the same gain for everybody, every time
-        return {"gain": float(values.mean()), "error": np.nan if n_people < 2 else 0.0, "p": float(not sure)}
-    means = np.array([values[person == k].mean() for k in range(n_people)])
-    # One number each, or seeds that differ by rounding only: what is a person's own cannot be told from the rest.
-    if np.abs(values - means[person]).max() < 1e-6 * spread:
-        return _paired_test(means)
-    with warnings.catch_warnings():
-        # It says that people who do not differ are at the edge of what is allowed, which they may be.
-        warnings.simplefilter("ignore")
-        # In units of the spread, for tolerances are made for numbers around one; Powell's method, because those with
-        # gradients run away here.
-        model = MixedLM(values / spread, np.ones((len(values), 1)), groups=person)
-        try:
-            fit = model.fit(reml=True, method="powell")
-            gain, error = float(fit.fe_params[0] * spread), float(fit.bse_fe[0] * spread)
-        except np.linalg.LinAlgError:
-            error = np.nan
-    if not error > 0:  # the fit failed
-        return _paired_test(means)
-    return {"gain": gain, "error": error, "p": float(2 * t.sf(abs(gain / error), n_people - 1))}
-
-
-def _paired_test(means):
-    return {"gain": float(means.mean()), "error": float(sem(means)), "p": float(ttest_1samp(means, 0).pvalue)}
 
 
 def choose_nested(gains, none=False):
@@ -193,9 +84,17 @@ def nested_gain(gains, groups, none=False, level=0.95, n_draws=2000, seed=0):
     by luck in samples in which they do no harm, though nobody would choose them. A loss is clear when it is more
     than :math:`\sqrt{2 \log \log n}` of its standard errors, n being the number of people, which is Hansen's bound.
 
+    Gains are compared in units of their standard errors, of which every sample has its own: with a dozen people
+    these vary, and plain means would be found large too often.
+
+    Of a single setting, which nobody chose, this is the test of a mixed model with random effects of people and of
+    seeds, without its normal distributions. A model without the effect of seeds, or a paired t-test of people's
+    means, finds too much where a lucky training of the baseline makes everybody lose.
+
     References
     ----------
-    Hansen (2005), A test for superior predictive ability.
+    Hansen (2005), A test for superior predictive ability. Cameron, Gelbach and Miller (2011), Robust inference with
+    multiway clustering.
     """
     gains, rng = np.asarray(gains, dtype=float), np.random.default_rng(seed)
     n_people, n_seeds = gains.shape[1:]
@@ -207,25 +106,29 @@ def nested_gain(gains, groups, none=False, level=0.95, n_draws=2000, seed=0):
         of_seeds = (by_seed - mean) * np.sqrt(n_seeds / max(1, n_seeds - 1))
         variance = np.nanmean(np.nanmean(of_people, axis=2) ** 2, axis=1) / n_people
         variance += np.nanmean(of_seeds**2, axis=(1, 2)) / n_seeds
-    bound = np.sqrt(2 * np.log(max(1.0, np.log(n_people))) * variance)[:, None, None]
-    hurts = mean * (mean < -bound)
-    hurts -= np.nanmax(hurts)  # the best of them neither gains nor loses
+        bound = np.sqrt(2 * np.log(max(1.0, np.log(n_people))) * variance)[:, None, None]
+        hurts = mean * (mean < -bound)
+        hurts -= np.nanmax(hurts)  # the best of them neither gains nor loses
     drawn = {name: [] for name in groups}
     for size in _in_parts(n_draws, gains.size):
         signs = (rng.choice([-1.0, 1.0], (size, 1, *shape)) for shape in ((n_people, 1), (1, n_seeds)))
         nested, _ = choose_nested(hurts + next(signs) * of_people + next(signs) * of_seeds, none)
         for name, mask in groups.items():
-            drawn[name].append(_mean_of(nested, mask))
+            drawn[name].append(_mean_and_error(nested, mask))
     nested, _ = choose_nested(gains, none)
     rows = {}
     for name, mask in groups.items():
-        gain, chance = float(_mean_of(nested, mask)), np.concatenate(drawn[name])
-        low, high = gain - np.nanquantile(chance, [(1 + level) / 2, (1 - level) / 2])
-        p = (1 + (np.abs(chance) >= abs(gain) - 1e-12).sum()) / (1 + n_draws)
         people = (np.isfinite(nested) & mask).any(axis=1).sum()
+        gain, error = _mean_and_error(nested, mask)
+        chance, errors = np.concatenate(drawn[name], axis=1)
+        ratios = _ratio(chance, errors)
+        low, high = gain - error * np.quantile(ratios, [(1 + level) / 2, (1 - level) / 2])
+        p = (1 + (np.abs(ratios) >= abs(_ratio(gain, error)) - 1e-9).sum()) / (1 + n_draws)
         rows[name] = {"people": people, "gain": gain, "low": low, "high": high, "p": p, "error": chance.std()}
-        if not people:
-            rows[name] = {"people": 0}
+        if people < 2:  # nothing can be said of others
+            rows[name] = (
+                {"people": 1, "gain": gain, "low": -1.0, "high": 1.0, "p": 1.0} if people else {"people": 0}
+            )
     return pd.DataFrame.from_dict(
         rows, orient="index", columns=["people", "gain", "low", "high", "p", "error"]
     )
@@ -237,9 +140,24 @@ def _in_parts(n_draws, size, most=4_000_000):
     return [min(step, n_draws - begun) for begun in range(0, n_draws, step)]
 
 
-def _mean_of(gains, mask):
+def _mean_and_error(gains, mask):
+    """Means over people and seeds, and their standard errors by clusters of both (Cameron, Gelbach and Miller)."""
     known = np.isfinite(gains) & mask
-    return np.where(known, gains, 0.0).sum(axis=(-2, -1)) / np.maximum(known.sum(axis=(-2, -1)), 1)
+    n = np.maximum(known.sum(axis=(-2, -1)), 1)
+    mean = np.where(known, gains, 0.0).sum(axis=(-2, -1)) / n
+    rest = np.where(known, gains - mean[..., None, None], 0.0)
+    clusters = [known.any(axis=axis).sum(axis=-1) for axis in (-1, -2)]
+    people, seeds = (
+        (rest.sum(axis=axis) ** 2).sum(axis=-1) * count / np.maximum(count - 1, 1)
+        for axis, count in zip((-1, -2), clusters)
+    )
+    return np.stack([mean, np.sqrt(people + np.maximum(seeds - (rest**2).sum(axis=(-2, -1)), 0)) / n])
+
+
+def _ratio(gain, error):
+    """Gain in standard errors; one that is the same for everybody is infinitely many, none at all is zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.nan_to_num(np.where(np.abs(gain) < 1e-12, 0.0, gain / error), posinf=1e12, neginf=-1e12)
 
 
 def weak_people(baseline, share=0.5):
@@ -328,10 +246,7 @@ def describe(gains):
     Returns
     -------
     row : dict of str to float
-        ``people``, ``gain``, ``low`` and ``high`` by :func:`interval`, ``p`` and ``error`` by :func:`mixed_model`.
+        ``people``, ``gain``, ``low``, ``high``, ``p`` and ``error`` by :func:`nested_gain`.
     """
-    if not np.isfinite(gains).any():
-        return {"people": 0, **dict.fromkeys(("gain", "low", "high", "p", "error"), np.nan)}
-    gain, low, high = interval(gains)
-    people, fit = int(np.isfinite(gains).any(axis=1).sum()), mixed_model(gains)
-    return {"people": people, "gain": gain, "low": low, "high": high, "p": fit["p"], "error": fit["error"]}
+    gains = np.asarray(gains, dtype=float)
+    return nested_gain(gains[None], {"everybody": np.isfinite(gains)}).iloc[0].to_dict()
