@@ -85,7 +85,8 @@ def nested_gain(gains, groups, none=False, level=0.95, n_draws=2000, seed=0):
     than :math:`\sqrt{2 \log \log n}` of its standard errors, n being the number of people, which is Hansen's bound.
 
     Gains are compared in units of their standard errors, of which every sample has its own: with a dozen people
-    these vary, and plain means would be found large too often.
+    these vary, and plain means would be found large too often. Standard errors are those of clusters of people, of
+    seeds, or of both, whichever is largest.
 
     Of a single setting, which nobody chose, this is the test of a mixed model with random effects of people and of
     seeds, without its normal distributions. A model without the effect of seeds, or a paired t-test of people's
@@ -93,8 +94,8 @@ def nested_gain(gains, groups, none=False, level=0.95, n_draws=2000, seed=0):
 
     References
     ----------
-    Hansen (2005), A test for superior predictive ability. Cameron, Gelbach and Miller (2011), Robust inference with
-    multiway clustering.
+    Hansen (2005), A test for superior predictive ability. MacKinnon, Nielsen and Webb (2021), Wild bootstrap and
+    asymptotic inference with multiway clustering.
     """
     gains, rng = np.asarray(gains, dtype=float), np.random.default_rng(seed)
     n_people, n_seeds = gains.shape[1:]
@@ -141,17 +142,19 @@ def _in_parts(n_draws, size, most=4_000_000):
 
 
 def _mean_and_error(gains, mask):
-    """Means over people and seeds, and their standard errors by clusters of both (Cameron, Gelbach and Miller)."""
+    """Means over people and seeds, and their standard errors by clusters of people, of seeds or of both."""
     known = np.isfinite(gains) & mask
     n = np.maximum(known.sum(axis=(-2, -1)), 1)
     mean = np.where(known, gains, 0.0).sum(axis=(-2, -1)) / n
     rest = np.where(known, gains - mean[..., None, None], 0.0)
-    clusters = [known.any(axis=axis).sum(axis=-1) for axis in (-1, -2)]
+    counts = [known.any(axis=axis).sum(axis=-1) for axis in (-1, -2)]
     people, seeds = (
         (rest.sum(axis=axis) ** 2).sum(axis=-1) * count / np.maximum(count - 1, 1)
-        for axis, count in zip((-1, -2), clusters)
+        for axis, count in zip((-1, -2), counts)
     )
-    return np.stack([mean, np.sqrt(people + np.maximum(seeds - (rest**2).sum(axis=(-2, -1)), 0)) / n])
+    both = people + seeds - (rest**2).sum(axis=(-2, -1))
+    # The largest of the three: with few people each of them is far too small now and then.
+    return np.stack([mean, np.sqrt(np.maximum(both, np.maximum(people, seeds))) / n])
 
 
 def _ratio(gain, error):
