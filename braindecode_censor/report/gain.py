@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
@@ -71,7 +72,8 @@ def nested_gain(gains, groups, none=False, level=0.95, n_draws=2000, seed=0):
     Returns
     -------
     table : DataFrame
-        For every group ``people``, ``gain``, ``low``, ``high``, ``p`` (two-sided) and ``error`` (standard error).
+        For every group ``people``, ``gain``, ``low``, ``high``, ``p`` (two-sided) and ``error``, the standard error
+        with which an interval by Student's t would be as wide.
 
     Notes
     -----
@@ -117,22 +119,17 @@ def nested_gain(gains, groups, none=False, level=0.95, n_draws=2000, seed=0):
         for name, mask in groups.items():
             drawn[name].append(_mean_and_error(nested, mask))
     nested, _ = choose_nested(gains, none)
-    rows = {}
+    columns, rows = ["people", "gain", "low", "high", "p", "error"], {}
     for name, mask in groups.items():
         people = (np.isfinite(nested) & mask).any(axis=1).sum()
         gain, error = _mean_and_error(nested, mask)
-        chance, errors = np.concatenate(drawn[name], axis=1)
-        ratios = _ratio(chance, errors)
-        low, high = gain - error * np.quantile(ratios, [(1 + level) / 2, (1 - level) / 2])
-        p = (1 + (np.abs(ratios) >= abs(_ratio(gain, error)) - 1e-9).sum()) / (1 + n_draws)
-        rows[name] = {"people": people, "gain": gain, "low": low, "high": high, "p": p, "error": chance.std()}
-        if people < 2:  # nothing can be said of others
-            rows[name] = (
-                {"people": 1, "gain": gain, "low": -1.0, "high": 1.0, "p": 1.0} if people else {"people": 0}
-            )
-    return pd.DataFrame.from_dict(
-        rows, orient="index", columns=["people", "gain", "low", "high", "p", "error"]
-    )
+        rows[name] = (people, gain, -1.0, 1.0, 1.0, np.nan) if people else (0, *[np.nan] * 5)
+        if people > 1:  # of one person nothing follows for others
+            ratios = _ratio(*np.concatenate(drawn[name], axis=1))
+            low, high = gain - error * np.quantile(ratios, [(1 + level) / 2, (1 - level) / 2])
+            p = (1 + (np.abs(ratios) >= abs(_ratio(gain, error)) - 1e-9).sum()) / (1 + n_draws)
+            rows[name] = people, gain, low, high, p, (high - low) / 2 / t.ppf((1 + level) / 2, people - 1)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
 def _in_parts(n_draws, size, most=4_000_000):
