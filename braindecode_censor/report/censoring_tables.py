@@ -9,6 +9,7 @@ from braindecode_censor.report.gain import (
     describe,
     nested_gain,
     smallest_detectable,
+    unchosen_gain,
     weak_people,
 )
 from braindecode_censor.search.family import find_candidates
@@ -248,13 +249,14 @@ def gains_by_setting(gains):
             weights, groups = found.weights[method, mode], found.groups
             _, chosen = choose_nested(every)
             usual = np.isclose(weights, find_candidates([f"{base}+{method}-{mode}"])[0][0].spec["weight"])
-            fixed = every[usual] if usual.any() else np.full_like(every[:1], np.nan)
-            both = [_detectable(nested_gain(one, groups), len(found.gains)) for one in (every, fixed)]
-            for group, row in both[0].iterrows():
+            fixed = every[usual][0] if usual.any() else np.full_like(every[0], np.nan)
+            fixed = _detectable(unchosen_gain(fixed, groups), len(found.gains)).add_prefix("usual_")
+            for group, row in _detectable(nested_gain(every, groups), len(found.gains)).iterrows():
                 where = {"recording": recording, "base": base, "group": group, "method": method, "mode": mode}
                 where["weight"] = weights[np.bincount(chosen).argmax()]
-                unchosen = both[1].loc[group, ["gain", "low", "high", "p", "detectable"]].add_prefix("usual_")
-                rows.append({**where, **row, **unchosen})
+                rows.append(
+                    {**where, **row, **fixed.drop(columns=["usual_people", "usual_error"]).loc[group]}
+                )
     table = _corrected(pd.DataFrame(rows), [*_WHERE, "group"])
     return _corrected(table, [*_WHERE, "group"], "usual_p")
 
