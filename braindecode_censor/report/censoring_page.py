@@ -42,8 +42,8 @@ the trials of the training people, names the person from the code, less chance: 
 conditional censoring, from the first half for complementary censoring.
 
 **How it is judged.** A weight, or a method, is chosen for every person by all *other* people, so the gain is what a
-user would have got; its interval and its p come from a wild bootstrap over people and seeds in which the choice is
-repeated. p is corrected by Holm's method within a question: all rows of a recording for the first table, the
+user would have got; its interval and its p come from a studentised wild bootstrap over people and seeds in which the
+choice is repeated. p is corrected by Holm's method within a question: all rows of a recording for the first table, the
 fifteen methods and modes for the next. *Weaker half*: by the baseline's *other* seeds, because people who are weak
 by the very scores they are compared with gain by luck. *Smallest detectable*: a gain of this size would have passed
 the corrected test with a probability of 80 %. It is larger where a choice is tested, because among many settings one
