@@ -46,8 +46,8 @@ user would have got; its interval and its p come from a studentised wild bootstr
 choice is repeated. p is corrected by Holm's method within a question: all rows of a recording for the first table, the
 fifteen methods and modes for the next. *Weaker half*: by the baseline's *other* seeds, because people who are weak
 by the very scores they are compared with gain by luck. *Smallest detectable*: a gain of this size would have passed
-the corrected test with a probability of 80 %. It is larger where a choice is tested, because among many settings one
-can look good by luck. The usual weight of a method and mode, which nobody chose, is tested beside it.
+the corrected test with a probability of 80 %. It is mostly larger where a choice is tested, because among many settings
+one can look good by luck. The usual weight of a method and mode, which nobody chose, is tested beside it.
 """
 _FIGURES = {
     "trade": "Gain against what is left of the leakage; every point is a method, a mode and a weight. Points to the "

@@ -279,6 +279,23 @@ def test_recipes_of_one_recording_only_leave_no_empty_panel():
     assert all(len(axis.containers) == 1 for axis in panels)
 
 
+def test_a_weight_that_loses_the_task_does_not_hide_the_others():
+    lines = [
+        ("conditional", 0.1, 0.02),
+        ("conditional", 0.3, -0.5),
+        ("marginal", 0.1, 0.01),
+        ("marginal", 0.3, 0.03),
+    ]
+    columns = ["recording", "base", "method", "mode", "weight", "gain", "low", "high", "share"]
+    rows = [("erp", "person", "mige", *line, line[2] - 0.01, line[2] + 0.01, 0.5) for line in lines]
+    table = pd.DataFrame(rows, columns=columns)
+    for draw in (plot_censoring.draw_weights, plot_censoring.draw_trade):
+        low, high = draw(table).axes[0].get_ylim()
+        assert low == pytest.approx(-0.1) and 0.03 < high < 0.1
+        mild = draw(table[table["gain"] > 0]).axes[0].get_ylim()
+        assert -0.02 < mild[0] < 0.01
+
+
 def test_people_are_drawn_though_a_setting_has_fewer_seeds():
     columns = ["recording", "base", "seed", "method", "mode", "weight", "control", "person", "score"]
     rows = [

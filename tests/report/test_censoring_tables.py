@@ -151,6 +151,15 @@ def test_either_half_of_the_seeds_says_the_same():
     assert tables.seed_sets(make_scores()).empty
 
 
+def test_halves_of_the_seeds_are_corrected_for_all_recipes_of_the_recording():
+    scores = pd.concat([make_scores(0.01, seeds=4).assign(base=base) for base in ("person", "euclidean")])
+    together, alone = tables.seed_sets(scores), tables.seed_sets(scores[scores["base"] == "person"])
+    assert together["base"].tolist() == ["euclidean"] * 2 + ["person"] * 2
+    assert alone["p_holm"].max() < 1
+    # the same scores twice are twice as many tests
+    np.testing.assert_allclose(together["p_holm"].tail(2), np.minimum(1, 2 * alone["p_holm"]))
+
+
 def test_a_second_run_is_held_against_the_first(nothing):
     scores = make_scores()
     same = tables.compare(scores, scores[scores["seed"] == 1])
