@@ -235,7 +235,7 @@ def test_a_candidate_that_fails_is_left_out():
         search([Failing()])
 
 
-@pytest.mark.usefixtures("everything")  # the first training of a process loads libraries, before the clock starts
+@pytest.mark.usefixtures("everything")  # libraries are loaded before the clock starts
 @pytest.mark.parametrize(
     ("others", "limit"), [([], 4), (CLASSICAL, 3)], ids=["a network", "with classical candidates"]
 )
