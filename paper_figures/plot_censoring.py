@@ -68,7 +68,7 @@ def make_tables(out, again=None):
         "settings": gains_by_setting(gains),
         "sets": seed_sets(scores),
         "again": pd.DataFrame() if again is None else compare(scores, collect(again)["scores"]),
-        "controls": controls(gains),
+        "controls": controls(gains, found["leakage"]),
         "weights": weights,
         "half": costs_of_half(weights),
         "cost": cost[["trainings", "seconds"]].sum(),

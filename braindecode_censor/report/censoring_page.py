@@ -21,12 +21,12 @@ ALL="--recording erp_uci_smni --recording ssvep_exo --recording emg_myo"
 $RUN --max-steps 1000 --base person --base euclidean $ALL --jobs 4
 $RUN --max-steps 300 --folds 3 --base paper $ALL --jobs 2
 $RUN --max-steps 300 --folds 3 --recording simulated --jobs 2
-# The best network of EMG and SSVEP and the second best of ERP, to its end: usual weights, then others, which cost more.
-LONG="$RUN --max-steps 4000 --control-modes --jobs 4"
-wide() { $LONG "$@" --recording erp_uci_smni --base person-wide
-    $LONG "$@" --recording emg_myo --recording ssvep_exo --base euclidean-wide; }
-wide --levels 1
-wide --levels 0.3 3
+# The best network of EMG and SSVEP and the second best of ERP, to its end. Other weights cost more, controls as well.
+wide() { LONG="$RUN --max-steps 4000 --jobs 4 $*"; $LONG --recording erp_uci_smni --base person-wide
+    $LONG --recording emg_myo --recording ssvep_exo --base euclidean-wide; }
+wide --control-modes --levels 1
+wide --control-modes --levels 0.1 0.3 3
+wide --control-modes conditional --levels 1  # this page has them for ERP and EMG, and on SSVEP for MIGE
 python paper_figures/plot_censoring.py --results results/censoring --docs docs
 ```
 
@@ -100,7 +100,7 @@ def as_markdown(tables):
     Parameters
     ----------
     tables : dict of str to DataFrame
-        ``answers``, ``settings``, ``half``, ``sets``, ``again`` and ``cost``.
+        ``answers``, ``settings``, ``weights``, ``half``, ``sets``, ``again`` and ``cost``.
 
     Returns
     -------
@@ -117,7 +117,11 @@ def as_markdown(tables):
         lines = [_sentence(row, cost) for row in found.itertuples() if row.group == "all"]
         parts.append("\n".join(f"* {line}" for line in lines))
     parts += _lacking(tables["settings"])
-    parts += [_usual(tables["settings"]), _leakage(tables["half"]), _answers(tables["answers"])]
+    parts += [_usual(tables["settings"]), _leakage(tables["half"])]
+    wide = tables["weights"][tables["weights"]["base"].str.endswith("-wide")]
+    if len(wide):
+        parts += ["What is left of it on top of the wide networks, weight by weight:", _by_weight(wide)]
+    parts += ["Gains where other people choose method, mode and weight:", _answers(tables["answers"])]
     if len(tables["sets"]):
         parts += [
             "The same by two halves of the seeds, each as if it were the whole study:",
@@ -180,6 +184,18 @@ def _leakage(half):
         f"network leaks, in {leaking['falls'].sum():.0f} of them the largest weight more than the smallest; and by "
         f"half in {len(halved)}{cost}."
     )
+
+
+def _by_weight(weights):
+    """Leakage that is left and gain at each weight, mean over recordings."""
+    rows = []
+    for key, part in weights.groupby(["method", "mode"], sort=False):
+        mean = part.groupby("weight")[["share", "gain"]].mean()
+        cells = {"share": "{:.2f}", "gain": "{:+.3f}"}
+        numbers = (", ".join(map(cell.format, mean[name])) for name, cell in cells.items())
+        rows.append((*key, ", ".join(f"{weight:g}" for weight in mean.index), *numbers))
+    header = ("method", "mode", "weights", "leakage left, mean over recordings", "gain, mean over recordings")
+    return _table(header, rows)
 
 
 def as_details(tables):
@@ -277,10 +293,10 @@ def _controls(table):
         "labels": "shuffled labels of people",
     }
     rows = [
-        (row.base, names[row.control], row.method, row.mode, _gain(row), _p(row.p_holm))
+        (row.base, names[row.control], row.method, row.mode, _gain(row), _p(row.p_holm), _share(row.share))
         for row in table.sort_values(["base", "control"]).itertuples()
     ]
-    return _table(("recipe", "control", "method", "mode", "gain", "corrected p"), rows)
+    return _table(("recipe", "control", "method", "mode", "gain", "corrected p", "leakage left"), rows)
 
 
 def _share(value):

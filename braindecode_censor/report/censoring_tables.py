@@ -85,16 +85,56 @@ class Gains:
 
         Returns
         -------
-        gains : dict of (str, str, str) to ndarray of shape (n_people, n_seeds)
-            Control, method and mode -> gains; for "batches", those of balanced over plain ones.
+        gains : dict of (str, str, str, float) to ndarray of shape (n_people, n_seeds)
+            Control, method, mode and weight -> gains; for "batches", those of balanced over plain ones.
         """
         found = {}
-        for (control, method, mode, _), scores in self._cells.items():
-            if control in ("reveal", "labels"):
-                found[control, method, mode] = scores - self.baselines[mode]
-            elif control == "batches":
-                found[control, method, mode] = scores - self._cells["shuffle", "none", "marginal", 0.0]
+        for setting, scores in self._cells.items():
+            if setting[0] in ("reveal", "labels"):
+                found[setting] = scores - self.baselines[setting[2]]
+            elif setting[0] == "batches":
+                found[setting] = scores - self._cells["shuffle", "none", "marginal", 0.0]
         return found
+
+
+class Leakage:
+    """What probes still read of the person, mean over seeds.
+
+    Parameters
+    ----------
+    leakage : DataFrame
+        From ``leakage.csv``.
+    """
+
+    def __init__(self, leakage):
+        by = [*_WHERE, "control", "method", "mode", "weight", "probe"]
+        self._excess = (
+            leakage.assign(excess=leakage["accuracy"] - leakage["chance"]).groupby(by)["excess"].mean()
+        )
+
+    def of(self, key, setting):
+        """Return what is left with a setting.
+
+        Parameters
+        ----------
+        key : tuple of (str, str)
+            Recording and base.
+        setting : tuple of (str, str, str, float)
+            Control, method, mode and weight.
+
+        Returns
+        -------
+        left : dict of str to float
+            ``excess``, the accuracy over chance of the probe that the mode fights, and ``share``, that excess over
+            the baseline's; NaN where the baseline hardly leaks.
+        """
+        mode = setting[2]
+        batches = (
+            "conditional" if mode == "conditional" else "marginal"
+        )  # complementary censoring has the latter
+        excess = self._excess[(*key, *setting, mode)]
+        plain = self._excess[(*key, "batches", "none", batches, 0.0, mode)]
+        return {"excess": excess, "share": excess / plain if plain >= _LEAST_LEAKAGE else np.nan}
 
 
 def read_gains(scores):
@@ -261,24 +301,25 @@ def gains_by_setting(gains):
     return _corrected(table, [*_WHERE, "group"], "usual_p")
 
 
-def controls(gains):
+def controls(gains, leakage):
     """Test what should not gain.
 
     Parameters
     ----------
-    gains : dict
-        From :func:`read_gains`.
+    gains, leakage : dict, DataFrame
+        As for :func:`gains_by_weight`.
 
     Returns
     -------
     table : DataFrame
-        One row per recording, base, control, method and mode, corrected within each recording, base and control.
+        One row per recording, base, control, method and mode, corrected within each recording, base and control;
+        ``excess`` and ``share`` as in :func:`gains_by_weight`.
     """
-    rows = []
-    for (recording, base), found in gains.items():
-        for (control, method, mode), every in found.controls().items():
-            row = {"recording": recording, "base": base, "control": control, "method": method, "mode": mode}
-            rows.append({**row, **describe(every)})
+    rows, left = [], Leakage(leakage)
+    for key, found in gains.items():
+        for setting, every in found.controls().items():
+            row = dict(zip([*_WHERE, "control", "method", "mode"], key + setting))
+            rows.append({**row, **describe(every), **left.of(key, setting)})
     return _corrected(pd.DataFrame(rows), [*_WHERE, "control"])
 
 
@@ -304,20 +345,12 @@ def gains_by_weight(gains, leakage):
         accuracy over chance of the probe that the mode fights, and ``share``, that excess over the baseline's; NaN
         where the baseline hardly leaks.
     """
-    rows = []
-    by = [*_WHERE, "control", "method", "mode", "weight", "probe"]
-    leakage = leakage.assign(excess=leakage["accuracy"] - leakage["chance"]).groupby(by)["excess"].mean()
+    rows, left = [], Leakage(leakage)
     for key, found in gains.items():
         for (method, mode), every in found.gains.items():
-            plain = leakage[
-                (*key, "batches", "none", "conditional" if mode == "conditional" else "marginal", 0.0, mode)
-            ]
             for weight, one in zip(found.weights[method, mode], every):
-                excess = leakage[(*key, "censored", method, mode, weight, mode)]
                 row = dict(zip(_WHERE, key)) | {"method": method, "mode": mode, "weight": weight}
-                share = excess / plain if plain >= _LEAST_LEAKAGE else np.nan
-                row |= {**describe(one), "excess": excess, "share": share}
-                rows.append(row)
+                rows.append({**row, **describe(one), **left.of(key, ("censored", method, mode, weight))})
     return pd.DataFrame(rows)
 
 

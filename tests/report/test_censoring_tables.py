@@ -51,7 +51,8 @@ def make_leakage(scores):
 def all_tables(effect, **options):
     scores = make_scores(effect, **options)
     gains = tables.read_gains(scores)
-    by_weight = tables.gains_by_weight(gains, make_leakage(scores))
+    leakage = make_leakage(scores)
+    by_weight = tables.gains_by_weight(gains, leakage)
     cost = pd.DataFrame(
         [("erp", "person", 60, 90.0, 300)],
         columns=["recording", "base", "trainings", "seconds", "max_steps"],
@@ -59,7 +60,8 @@ def all_tables(effect, **options):
     return {
         "answers": tables.answers(gains),
         "settings": tables.gains_by_setting(gains),
-        "controls": tables.controls(gains),
+        "controls": tables.controls(gains, leakage),
+        "weights": by_weight,
         "half": tables.costs_of_half(by_weight),
         "sets": tables.seed_sets(scores),
         "again": pd.DataFrame(),
@@ -101,6 +103,10 @@ def test_controls_are_told_apart(nothing):
     found = nothing["controls"].groupby("control")["gain"].mean()
     assert found["reveal"] == pytest.approx(-0.05, abs=0.01)
     assert abs(found["labels"]) < 0.01 and abs(found["batches"]) < 0.01
+    # probes read 0.4 less 0.1 with a weight of 0.3 either way, 0.9 less 0.1 without one or by an adversary
+    left = nothing["controls"].set_index(["control", "method", "mode"])["share"]
+    assert left["labels", "mmd", "conditional"] == pytest.approx(0.375)
+    assert left["reveal", "adv", "conditional"] == left["batches", "none", "marginal"] == pytest.approx(1)
 
 
 def test_the_weight_that_halves_leakage(planted):
@@ -130,6 +136,23 @@ def test_the_page_says_it_plainly(planted, nothing):
     assert "network leaks, in 3 of them the largest weight more" in text
     details = as_details(nothing)
     assert details.count("| mmd | conditional | ") >= 2 and "not reached" in details and "nan" not in details
+
+
+def test_leakage_of_wide_networks_is_told_weight_by_weight(nothing):
+    assert "weight by weight" not in as_markdown(nothing)
+    weights = pd.DataFrame(
+        {
+            "recording": ["erp", "emg", "erp", "emg", "emg"],
+            "base": ["person-wide", "euclidean-wide", "person-wide", "euclidean-wide", "person"],
+            "method": "adv",
+            "mode": "marginal",
+            "weight": [0.1, 0.1, 0.03, 0.03, 0.03],
+            "share": [0.2, 0.4, 0.7, 0.9, 0.0],
+            "gain": [-0.01, 0.0, 0.01, 0.03, 1.0],
+        }
+    )
+    text = as_markdown({**nothing, "weights": weights})
+    assert "| adv | marginal | 0.03, 0.1 | 0.80, 0.30 | +0.020, -0.005 |" in text
 
 
 def test_a_method_without_trainings_is_named(nothing):
