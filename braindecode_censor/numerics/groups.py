@@ -8,7 +8,7 @@ import torch
 
 from braindecode_censor._check import is_traced
 
-__all__ = ["equal_groups", "group_heads", "group_ranks", "group_sizes", "same_group"]
+__all__ = ["deal", "equal_groups", "group_heads", "group_ranks", "group_sizes", "same_group"]
 
 
 def same_group(*labels):
@@ -68,6 +68,39 @@ def equal_groups(same):
     if size != largest or size < 2:
         return None
     return group_heads(same).argsort(stable=True).view(-1, size)
+
+
+def deal(labels, order, stratum=None):
+    """Deal the samples out to groups as large as theirs, like cards, so that groups no longer tell where one is from.
+
+    Parameters
+    ----------
+    labels : Tensor of shape (n,), int64
+        Group of every sample.
+    order : Tensor of shape (n,)
+        Who is dealt first: one number for all samples of a group.
+    stratum : Tensor of shape (n,), int64, or None
+        Samples stay in their stratum.
+
+    Returns
+    -------
+    dealt : Tensor of shape (n,), int64
+        New groups; within each stratum there are as many samples of a label as before. Those of an old group are spread
+        evenly through the deck, so that a new one has as few of it as can be.
+    """
+    same = same_group(stratum, labels)
+    depth = (same.tril(-1).sum(-1) + 0.5) / group_sizes(same)
+    places, cards = _sort(stratum, order), _sort(stratum, depth, order)
+    return labels[places][cards.argsort()]
+
+
+def _sort(*keys):
+    """Positions in the order of the first key, then of the next; None is ignored."""
+    index = None
+    for key in reversed(keys):
+        if key is not None:
+            index = key.argsort(stable=True) if index is None else index[key[index].argsort(stable=True)]
+    return index
 
 
 def group_heads(same):

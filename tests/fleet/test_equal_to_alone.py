@@ -91,6 +91,7 @@ def test_ragged_batches(method, sampling):
 OPTIONS = {
     "more critic steps": {"penalty": "adv", "critic_steps": 3},
     "random pairs": {"penalty": "pairmmd", "pairs": "clique", "size": 2},
+    "dealt out": {"penalty": "mige", "calibrate": True},
     "score estimator": {"penalty": "mige", "score_estimator": "nu", "reg": 1e-2, "lengthscale": "median"},
     "option of the callback": {"penalty": "began", "callbacks__censor__gamma": 1.2},
     "optimiser": {"penalty": "mmd", "optimizer__weight_decay": 0.3, "optimizer__betas": (0.8, 0.9)},

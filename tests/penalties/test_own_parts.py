@@ -141,10 +141,11 @@ def test_equal_groups_as_a_stack_and_within_the_whole_are_the_same(mode, score, 
     """Under vmap nobody may look how large the groups are, so they are fitted within the whole sample."""
     z, s, y = make_batch("balanced")
     penalty = make_penalty("mige", mode, score=score, lengthscale=lengthscale, calibrate=calibrate)
+    noise = penalty.draw_noise(torch.Generator().manual_seed(0))
     assert equal_groups(same_group(s)).shape == (4, 9)
     leaf = z.clone().requires_grad_()
-    (eager,) = torch.autograd.grad(penalty(leaf, s, y), leaf)
-    (traced,) = vmap(grad(penalty), in_dims=(0, None, None))(z[None], s, y)
+    (eager,) = torch.autograd.grad(penalty(leaf, s, y, noise), leaf)
+    (traced,) = vmap(grad(lambda code: penalty(code, s, y, noise)))(z[None])
     torch.testing.assert_close(eager, traced, rtol=1e-7, atol=1e-9)
 
 

@@ -6,7 +6,7 @@ import torch
 from torch.func import vmap
 
 from braindecode_censor._check import check_choice
-from braindecode_censor.numerics.groups import equal_groups, group_sizes, same_group
+from braindecode_censor.numerics.groups import deal, equal_groups, group_sizes, same_group
 from braindecode_censor.numerics.scores import ScoreEstimator, make_score
 from braindecode_censor.penalties.measures.base import Measure
 from braindecode_censor.penalties.ranges import Choice, Range
@@ -34,11 +34,10 @@ class MIGE(Measure):
         :math:`w_m=n_m/N`, which belongs to the mixture the batch is, or the listing's 1/M. They agree on
         subject-balanced batches.
     calibrate : bool
-        Rescale every fitted score so that its mean of :math:`-\hat s\cdot(z-\bar z)` over the sample is d, as it is
-        for exact scores. Shrinkage depends on the sample size, so without it the two terms do not cancel and
-        leave a force that inflates or shrinks z; see the diagnostic ``scale_force``. Shrunken scores are scaled up,
-        so the same weight censors more: begin with a tenth of it. A sample whose estimated score does not point to
-        its middle stays as it is; with "ssge" and "mige" that is every subject of two trials, so take more.
+        Compare the score of each subject with that of as many trials dealt out from all subjects of the batch, instead
+        of the whole batch. Scores of few trials are shrunk, those of many less: of the difference between the two most
+        is a force that shrinks z and that wrong labels would give as well. Between samples of one size it cancels,
+        and what is left is due to the subjects. That is several times less, so begin with ten times the weight.
     score_options : dict, optional
         Options of the estimator.
     nuisance : {"discrete", "continuous"}
@@ -48,7 +47,7 @@ class MIGE(Measure):
     min_trials : int
         Trials a subject needs (within a stratum) to count. The hard minimum is the default so that small data
         can be censored at all, but scores fitted to fewer than 8 to 16 trials are mostly a force that shrinks
-        z: watch the diagnostic ``scale_force``, and prefer batches with more trials of fewer subjects.
+        z: watch the diagnostic ``scale_force``, prefer batches with more trials of fewer subjects, or calibrate.
     **score_keywords
         Further options of the estimator (`reg`, `kernel`, `lengthscale`, `ratio`, ...).
 
@@ -104,8 +103,25 @@ class MIGE(Measure):
         )
         self.score = make_score(score, **(score_options or {}), **score_keywords)
         self.subject_weights = check_choice("subject_weights", subject_weights, ("frequency", "uniform"))
+        if calibrate and nuisance == "continuous":
+            raise ValueError("calibrate=True compares subjects: it needs nuisance='discrete'.")
         self.calibrate = calibrate
         self.waits = getattr(self.score, "waits", True)
+
+    def noise_shape(self, n_subjects):
+        """Return the shape of the random order in which calibration deals.
+
+        Parameters
+        ----------
+        n_subjects : int
+            Number of subjects.
+
+        Returns
+        -------
+        shape : tuple of int or None
+            Shape of ``batch.noise``.
+        """
+        return (n_subjects,) if self.calibrate else None
 
     def censor(self, z, batch):
         """Return the surrogate.
@@ -149,28 +165,20 @@ class MIGE(Measure):
             cell = same_group(batch.y, batch.s)
             outer, inner = self._cell_weights(stratum, cell, z.dtype)
             conditional = self._scores(z, cell)
+            if self.calibrate:
+                order = batch.s if batch.noise is None else batch.noise[batch.s]
+                stratum = same_group(batch.y, deal(batch.s, order, batch.y))
+                _, outer = self._cell_weights(same_group(batch.y), stratum, z.dtype)
         return inner[:, None] * conditional - outer[:, None] * self._scores(z, stratum)
 
     def _scores(self, z, same):
         """Scores of every code (n, n_features) among those of its group; None is one group of all."""
         members = None if same is None else equal_groups(same)
         if members is None or not isinstance(self.score, ScoreEstimator):
-            return self._fit(z, same)
+            return self.score.fit(z, same).at_samples()
         # groups of one size as a stack of small samples, instead of a large one with gaps
-        stack = vmap(lambda sample: self._fit(sample, None))(z[members])
+        stack = vmap(lambda sample: self.score.fit(sample, None).at_samples())(z[members])
         return torch.empty_like(z).index_copy(0, members.flatten(), stack.flatten(0, 1))
-
-    def _fit(self, z, same):
-        scores = self.score.fit(z, same).at_samples()
-        if not self.calibrate:
-            return scores
-        mean = z.new_ones(len(z), len(z)) if same is None else same.to(z.dtype)
-        mean = mean / mean.sum(-1, keepdim=True).clamp_min(1)
-        outward = z - mean @ z
-        slope = mean @ -(scores * outward).sum(-1, keepdim=True) / z.shape[-1]
-        most = mean @ (scores.norm(dim=-1, keepdim=True) * outward.norm(dim=-1, keepdim=True)) / z.shape[-1]
-        # Rounding, or a score that hardly points inwards, must not be scaled up.
-        return torch.where(slope > (0.01 * most).clamp_min(1e-6), scores / slope, scores)
 
     def _cell_weights(self, stratum, cell, dtype):
         """Weight of every trial in the marginal and in the conditional term, each of shape (n,)."""
