@@ -1,0 +1,135 @@
+"""Does a penalty's gradient depend on who is who? Right labels of people against shuffled ones, on real recordings.
+
+A network of the family is trained a while without censoring. In batches as censoring has them, the gradient of each
+penalty in the code is computed with the right labels and with labels shuffled within every class. A cosine of one
+between the two means that labels do not matter, zero that the gradient is about people. Beside it the cosine with the
+code itself, centred: what shrinks the code as a whole. Means over batches.
+
+    python benchmarks/mige_labels.py --data DIR                      # minutes on two cores
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+import braindecode_censor as bc
+from braindecode_censor.report.censoring_runs import read_recording
+from braindecode_censor.search.family import find_candidates
+from braindecode_censor.trials.sampler import SubjectBatches
+
+#: Recording -> its network in the study of censoring.
+NETWORKS = {
+    "erp_uci_smni": "person-wide",
+    "emg_myo": "euclidean-wide",
+    "ssvep_exo": "euclidean-wide",
+}
+PENALTIES = {"mige": {}, "mige, calibrated": {"calibrate": True}, "mmd": {}}
+
+
+def shuffle(people, y, rng):
+    """Shuffle the labels of people within every class.
+
+    Parameters
+    ----------
+    people, y : ndarray of int of shape (n_trials,)
+        Labels.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    shuffled : ndarray of int of shape (n_trials,)
+        Every class has as many trials of everybody as before.
+    """
+    shuffled = people.copy()
+    for k in np.unique(y):
+        shuffled[y == k] = rng.permutation(shuffled[y == k])
+    return shuffled
+
+
+def cosine(a, b):
+    """Return the cosine of the angle between two gradients.
+
+    Parameters
+    ----------
+    a, b : Tensor of shape (n_trials, n_features)
+        Gradients.
+
+    Returns
+    -------
+    cosine : float
+        NaN where one of them vanishes but for rounding.
+    """
+    norm = float(a.norm() * b.norm())
+    return float((a * b).sum()) / norm if norm > 1e-12 else np.nan
+
+
+def compare(z, y, people, n_batches=20, seed=0):
+    """Compare gradients with right and with shuffled labels.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n_trials, n_features)
+        Codes.
+    y, people : ndarray of int of shape (n_trials,)
+        Classes and people, from 0.
+    n_batches, seed : int
+        How many batches, and their seed.
+
+    Returns
+    -------
+    table : DataFrame
+        One row per mode and penalty: ``shuffled`` and ``code``, cosines of the right gradient with those.
+    """
+    rng, rows = np.random.default_rng(seed), []
+    for mode in ("marginal", "conditional"):
+        batches = SubjectBatches(people, y if mode == "conditional" else None, random_state=seed)
+        drawn = [batch for _ in range(n_batches) for batch in batches][:n_batches]
+        for name, options in PENALTIES.items():
+            sizes = {"n_subjects": int(people.max()) + 1, "n_classes": int(y.max()) + 1}
+            penalty = bc.make_penalty(name.split(",")[0], mode, **sizes, **options)
+            found = []
+            for batch in drawn:
+                labels = [people[batch], shuffle(people[batch], y[batch], rng)]
+                right, wrong = (_gradient(penalty, z[batch], who, y[batch]) for who in labels)
+                code = torch.as_tensor(z[batch] - z[batch].mean(0))
+                found.append((cosine(right, wrong), cosine(right, code)))
+            rows.append((mode, name, *np.mean(found, axis=0)))
+    return pd.DataFrame(rows, columns=["mode", "penalty", "shuffled", "code"])
+
+
+def _gradient(penalty, z, people, y):
+    leaf = torch.tensor(z, dtype=torch.float64, requires_grad=True)
+    value = penalty(leaf, torch.as_tensor(people), torch.as_tensor(y))
+    return torch.autograd.grad(value, leaf)[0]
+
+
+def main(argv=None):
+    """Train, compare and print.
+
+    Parameters
+    ----------
+    argv : list of str or None
+        Arguments; those of the process when omitted.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds the recordings' folders")
+    parser.add_argument("--recording", action="append", choices=NETWORKS, help="all three if not given")
+    parser.add_argument("--steps", type=int, default=300, help="steps of the training")
+    args = parser.parse_args(argv)
+    for name in args.recording or NETWORKS:
+        X, y, people, sfreq = read_recording(args.data, name)
+        network = find_candidates([NETWORKS[name]])[0][0]
+        clf = network.make(X.shape[1:], sfreq, 0, "cpu", args.steps).fit(X, y, people)
+        z = clf.features(X, people)
+        print(f"{name}, {NETWORKS[name]}, {args.steps} steps, {z.shape[1]} features")
+        print(compare(z, y, people).round(2).to_string(index=False), flush=True)
+
+
+if __name__ == "__main__":
+    main()
