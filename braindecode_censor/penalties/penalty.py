@@ -271,7 +271,7 @@ class Penalty(nn.Module):
         lack = f"too little variation of s{where}" if batch.continuous else lack
         warnings.warn(
             f"A batch of {len(batch.s)} trials held {lack}: its penalty is zero. Use larger or "
-            "subject-balanced batches. This warning is given once.",
+            "subject-balanced batches, or fewer subjects in each. This warning is given once.",
             DegenerateBatchWarning,
             stacklevel=5,  # forward is called by two functions of torch
         )

@@ -11,6 +11,7 @@ import braindecode_censor as bc
 from braindecode_censor.numerics.kernels import make_kernel, squared_distances
 from braindecode_censor.numerics.lengthscales import MedianScale
 from braindecode_censor.numerics.scores import make_score
+from braindecode_censor.penalties.penalty import DegenerateBatchWarning
 
 # ------------------------------------------------------------------ scores of known densities
 
@@ -247,6 +248,13 @@ def test_calibrated_wrong_labels_say_nothing_on_average(score):
     found = torch.stack(found)
     # the mean of 300 draws is smaller than one of them by the square root of 300
     assert found.mean(0).norm() < 1.2 * found.norm(dim=1).mean() / math.sqrt(len(found))
+
+
+def test_two_trials_of_a_subject_are_too_few_for_calibrated_spectral_scores():
+    z, s = torch.randn(16, 5, generator=torch.Generator().manual_seed(0)), torch.arange(16) % 8
+    with pytest.warns(DegenerateBatchWarning, match="at least 3 trials.*fewer subjects in each"):
+        assert not bc.make_penalty("mige", n_subjects=8, calibrate=True)(z, s)
+    assert bc.make_penalty("mige", n_subjects=8, calibrate=True, score="nu")(z, s)
 
 
 def test_calibration_compares_subjects():

@@ -7,7 +7,7 @@ from torch.func import vmap
 
 from braindecode_censor._check import check_choice
 from braindecode_censor.numerics.groups import deal, equal_groups, group_sizes, same_group
-from braindecode_censor.numerics.scores import ScoreEstimator, make_score
+from braindecode_censor.numerics.scores import SSGE, ScoreEstimator, make_score
 from braindecode_censor.penalties.measures.base import Measure
 from braindecode_censor.penalties.ranges import Choice, Range
 
@@ -48,6 +48,7 @@ class MIGE(Measure):
         Trials a subject needs (within a stratum) to count. The hard minimum is the default so that small data
         can be censored at all, but scores fitted to fewer than 8 to 16 trials are mostly a force that shrinks
         z: watch the diagnostic ``scale_force``, prefer batches with more trials of fewer subjects, or calibrate.
+        Calibrated "ssge" and "mige" need three, because their score of two trials is zero.
     **score_keywords
         Further options of the estimator (`reg`, `kernel`, `lengthscale`, `ratio`, ...).
 
@@ -102,6 +103,8 @@ class MIGE(Measure):
             min_trials=min_trials,
         )
         self.score = make_score(score, **(score_options or {}), **score_keywords)
+        if calibrate and isinstance(self.score, SSGE):
+            self.min_trials = max(3, self.min_trials)  # the score of two is zero
         self.subject_weights = check_choice("subject_weights", subject_weights, ("frequency", "uniform"))
         if calibrate and nuisance == "continuous":
             raise ValueError("calibrate=True compares subjects: it needs nuisance='discrete'.")
