@@ -1,9 +1,10 @@
 """Does a penalty's gradient depend on who is who? Right labels of people against shuffled ones, on real recordings.
 
 A network of the family is trained a while without censoring. In batches as censoring has them, the gradient of each
-penalty in the code is computed with the right labels and with labels shuffled within every class. A cosine of one
-between the two means that labels do not matter, zero that the gradient is about people. Beside it the cosine with the
-code itself, centred: what shrinks the code as a whole. Means over batches.
+penalty in the code is computed with the right labels and with labels shuffled within every class. Means over batches of
+three cosines of the right gradient: with the shuffled one, where one means that labels do not matter, and zero that
+nothing is left that any labels would give; with the code itself, centred, which is what shrinks it as a whole; and with
+the places of people, taken from their other trials, which is what censoring is to take away.
 
     python benchmarks/mige_labels.py --data DIR                      # minutes on two cores
 """
@@ -82,7 +83,8 @@ def compare(z, y, people, n_batches=20, seed=0):
     Returns
     -------
     table : DataFrame
-        One row per mode and penalty: ``shuffled`` and ``code``, cosines of the right gradient with those.
+        One row per mode and penalty: ``shuffled``, ``code`` and ``people``, cosines of the right gradient with those;
+        NaN where there is no gradient.
     """
     rng, rows = np.random.default_rng(seed), []
     for mode in ("marginal", "conditional"):
@@ -96,9 +98,21 @@ def compare(z, y, people, n_batches=20, seed=0):
                 labels = [people[batch], shuffle(people[batch], y[batch], rng)]
                 right, wrong = (_gradient(penalty, z[batch], who, y[batch]) for who in labels)
                 code = torch.as_tensor(z[batch] - z[batch].mean(0))
-                found.append((cosine(right, wrong), cosine(right, code)))
+                places = torch.as_tensor(_places(z, y if mode == "conditional" else 0 * y, people, batch))
+                found.append([cosine(right, other) for other in (wrong, code, places)])
             rows.append((mode, name, *np.mean(found, axis=0)))
-    return pd.DataFrame(rows, columns=["mode", "penalty", "shuffled", "code"])
+    return pd.DataFrame(rows, columns=["mode", "penalty", "shuffled", "code", "people"])
+
+
+def _places(z, y, people, batch):
+    """Where the other trials of each trial's person are, relative to everybody's, class by class."""
+    rest = np.setdiff1d(np.arange(len(z)), batch)
+    places = np.zeros_like(z[batch])
+    for place, k, who in zip(places, y[batch], people[batch]):
+        here = rest[y[rest] == k]
+        mine = here[people[here] == who]
+        place[:] = z[mine].mean(0) - z[here].mean(0) if len(mine) else 0
+    return places
 
 
 def _gradient(penalty, z, people, y):
@@ -122,6 +136,7 @@ def main(argv=None):
     parser.add_argument("--recording", action="append", choices=NETWORKS, help="all three if not given")
     parser.add_argument("--steps", type=int, default=300, help="steps of the training")
     args = parser.parse_args(argv)
+    torch.manual_seed(0)
     for name in args.recording or NETWORKS:
         X, y, people, sfreq = read_recording(args.data, name)
         network = find_candidates([NETWORKS[name]])[0][0]

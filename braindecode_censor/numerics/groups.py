@@ -86,7 +86,7 @@ def deal(labels, order, stratum=None):
     -------
     dealt : Tensor of shape (n,), int64
         New groups; within each stratum there are as many samples of a label as before. Those of an old group are spread
-        evenly through the deck, so that a new one has as few of it as can be.
+        evenly through the deck, so that a new one has few of it.
     """
     same = same_group(stratum, labels)
     depth = (same.tril(-1).sum(-1) + 0.5) / group_sizes(same)

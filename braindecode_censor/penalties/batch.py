@@ -29,7 +29,7 @@ class Batch(NamedTuple):
     continuous : bool
         Whether `s` is real-valued.
     noise : Tensor or None
-        Uniform random numbers for the random choice of pairs.
+        Uniform random numbers for the choice of pairs, or for an order of subjects.
     """
 
     s: Tensor

@@ -82,8 +82,8 @@ class Penalty(nn.Module):
         y : Tensor of shape (n,), optional
             Task labels 0 .. n_classes - 1; only the conditional mode looks at them.
         noise : Tensor, optional
-            Uniform random numbers for the choice of pairs, from :meth:`draw_noise`; drawn from torch's global
-            generator when omitted.
+            Uniform random numbers for the choice of pairs or an order of subjects, from :meth:`draw_noise`; drawn from
+            torch's global generator when omitted.
 
         Returns
         -------

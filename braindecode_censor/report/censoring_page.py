@@ -190,6 +190,7 @@ def _by_weight(weights):
     """Leakage that is left and gain at each weight, mean over recordings."""
     rows = []
     for key, part in weights.groupby(["method", "mode"], sort=False):
+        part = part.assign(share=part["share"].clip(lower=0))  # a probe below chance has read nothing
         mean = part.groupby("weight")[["share", "gain"]].mean()
         cells = {"share": "{:.2f}", "gain": "{:+.3f}"}
         numbers = (", ".join(map(cell.format, mean[name])) for name, cell in cells.items())

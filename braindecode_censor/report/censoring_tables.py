@@ -126,14 +126,13 @@ class Leakage:
         -------
         left : dict of str to float
             ``excess``, the accuracy over chance of the probe that the mode fights, and ``share``, that excess over
-            the baseline's; NaN where the baseline hardly leaks.
+            the baseline's, which for balanced batches is plain ones; NaN where the baseline hardly leaks.
         """
-        mode = setting[2]
-        batches = (
-            "conditional" if mode == "conditional" else "marginal"
-        )  # complementary censoring has the latter
-        excess = self._excess[(*key, *setting, mode)]
-        plain = self._excess[(*key, "batches", "none", batches, 0.0, mode)]
+        control, _, mode, _ = setting
+        # complementary censoring has the batches of the marginal one
+        plain = ("batches", "none", "conditional" if mode == "conditional" else "marginal")
+        plain = ("shuffle", "none", "marginal") if control == "batches" else plain
+        excess, plain = self._excess[(*key, *setting, mode)], self._excess[(*key, *plain, 0.0, mode)]
         return {"excess": excess, "share": excess / plain if plain >= _LEAST_LEAKAGE else np.nan}
 
 

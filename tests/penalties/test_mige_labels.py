@@ -26,3 +26,6 @@ def test_it_tells_a_force_on_everybody_from_one_on_people():
     found = script.compare(z, y, people, n_batches=5).set_index(["mode", "penalty"])
     assert (found.loc[(slice(None), "mige"), "shuffled"] > 0.9).all()
     assert (found.loc[(slice(None), ["mige, calibrated", "mmd"]), "shuffled"].abs() < 0.3).all()
+    assert (found.loc[(slice(None), ["mige, calibrated", "mmd"]), "people"] > 0.3).all()
+    nobody = script.compare(rng.normal(size=(320, 200)), y, people, n_batches=5)
+    assert (nobody["people"].abs() < 0.1).all()

@@ -36,8 +36,8 @@ class MIGE(Measure):
     calibrate : bool
         Compare the score of each subject with that of as many trials dealt out from all subjects of the batch, instead
         of the whole batch. Scores of few trials are shrunk, those of many less: of the difference between the two most
-        is a force that shrinks z and that wrong labels would give as well. Between samples of one size it cancels,
-        and what is left is due to the subjects. That is several times less, so begin with ten times the weight.
+        is a force that shrinks z and that wrong labels would give as well. Between samples of one size it cancels.
+        What is left depends on the labels and is 3 to 20 times smaller, so begin with ten times the weight.
     score_options : dict, optional
         Options of the estimator.
     nuisance : {"discrete", "continuous"}
@@ -60,7 +60,8 @@ class MIGE(Measure):
       the mutual information.
     * The conditional listing divides by :math:`|S_c|` on top of the mean; here classes are averaged.
     * Subjects below `min_trials` are skipped and the weights of the others renormalised: weights that do not
-      sum to one leave a spurious multiple of :math:`\nabla H(z)`. Their trials still count in the batch's own term.
+      sum to one leave a spurious multiple of :math:`\nabla H(z)`. Their trials still count in the batch's own term,
+      if it is not calibrated.
     * **The value is not the mutual information**; only the gradient has a meaning.
 
     With a continuous nuisance the inner score is that of the pair (z, s), as in the MIGE paper:
