@@ -1,5 +1,6 @@
 """One training of the fleet: an estimator, what it may see, and the random numbers that are its own."""
 
+import warnings
 from contextlib import contextmanager
 
 import numpy as np
@@ -7,6 +8,7 @@ import torch
 from torch.utils.data import Subset
 
 from braindecode_censor.fleet.stack import adam_coefficients
+from braindecode_censor.penalties.penalty import DegenerateBatchWarning
 from braindecode_censor.training.censoring import warm_up
 from braindecode_censor.training.layers import code_of
 from braindecode_censor.training.rules import DivergedError, has_waited
@@ -90,7 +92,17 @@ class Member:
         callback._check_parameters(self.clf)
         callback.labels_, callback.n_classes_ = people, self.clf.signal_args_["n_outputs"]
         weight = next(self.clf.module_.parameters())
-        return callback._build(weight.new_empty(1, _code_width(self.clf)))
+        censor = callback._build(weight.new_empty(1, _code_width(self.clf)))
+        least, batches = censor.penalty.measures[0].min_trials, self.clf.batches_
+        if batches is not None and batches.shape[2] < least:  # a traced penalty cannot look, and is zero
+            where = " and class" if batches.n_classes > 1 else ""
+            warnings.warn(
+                f"Batches hold {batches.shape[2]} trials of a subject{where}, and the penalty needs {least}: it is "
+                "zero. Use a larger batch_size or fewer subjects_per_batch.",
+                DegenerateBatchWarning,
+                stacklevel=2,
+            )
+        return censor
 
     @property
     def epoch(self):

@@ -9,6 +9,7 @@ from braindecode_censor import PAPER, CensoredEEGClassifier
 from braindecode_censor.encoders.eegnet import FastEEGNet
 from braindecode_censor.fleet import Member, train_fleet
 from braindecode_censor.fleet.resident import People
+from braindecode_censor.penalties.penalty import DegenerateBatchWarning
 from fleet.folds import assert_equal, data, folds, make, train_alone, train_together
 
 CASES = [(None, "marginal"), *METHODS_AND_MODES]
@@ -105,6 +106,24 @@ def test_options_of_the_estimator(options):
     X, y, subjects = data()
     settings = [{"random_state": seed, "weight": 0.1, **options} for seed in range(2)]
     assert_equal(train_together(X, y, subjects, settings), train_alone(X, y, subjects, settings), 1e-9)
+
+
+def test_batches_that_say_nothing_are_told_of():
+    """Nobody looks at values in a fleet, so the sizes of batches must do."""
+    X, y, subjects = data()
+    settings = [
+        {
+            "penalty": "mige",
+            "calibrate": True,
+            "censoring": "conditional",
+            "batch_size": 8,
+            "subjects_per_batch": 2,
+        }
+    ]
+    with pytest.warns(
+        DegenerateBatchWarning, match="2 trials of a subject and class, and the penalty needs 3"
+    ):
+        train_together(X, y, subjects, settings)
 
 
 def test_the_fleet_is_not_blind_to_its_members():
