@@ -1,10 +1,11 @@
 """Does a penalty's gradient depend on who is who? Right labels of people against shuffled ones, on real recordings.
 
 A network of the family is trained a while without censoring. In batches as censoring has them, the gradient of each
-penalty in the code is computed with the right labels and with labels shuffled within every class. Means over batches of
-three cosines of the right gradient: with the shuffled one, where one means that labels do not matter, and zero that
-nothing is left that any labels would give; with the code itself, centred, which is what shrinks it as a whole; and with
-the places of people, taken from their other trials, which is what censoring is to take away.
+penalty in the code is computed with the right labels and with labels shuffled within every class. The table has means
+over batches of the right gradient's norm and of three cosines. The first is with the shuffled gradient: one means that
+labels do not matter, zero that wrong labels give something else. The second is with the code itself, centred: a force
+in that direction shrinks the code as a whole. The third is with where each person's other trials lie in the code, which
+is what censoring is to take away.
 
     python benchmarks/mige_labels.py --data DIR                      # minutes on two cores
 """
@@ -83,8 +84,8 @@ def compare(z, y, people, n_batches=20, seed=0):
     Returns
     -------
     table : DataFrame
-        One row per mode and penalty: ``shuffled``, ``code`` and ``people``, cosines of the right gradient with those;
-        NaN where there is no gradient.
+        One row per mode and penalty: ``norm`` of the right gradient, and its cosines with ``shuffled``, ``code`` and
+        ``people``; NaN where there is no gradient.
     """
     rng, rows = np.random.default_rng(seed), []
     for mode in ("marginal", "conditional"):
@@ -99,9 +100,11 @@ def compare(z, y, people, n_batches=20, seed=0):
                 right, wrong = (_gradient(penalty, z[batch], who, y[batch]) for who in labels)
                 code = torch.as_tensor(z[batch] - z[batch].mean(0))
                 places = torch.as_tensor(_places(z, y if mode == "conditional" else 0 * y, people, batch))
-                found.append([cosine(right, other) for other in (wrong, code, places)])
+                found.append(
+                    [float(right.norm()), *(cosine(right, other) for other in (wrong, code, places))]
+                )
             rows.append((mode, name, *np.mean(found, axis=0)))
-    return pd.DataFrame(rows, columns=["mode", "penalty", "shuffled", "code", "people"])
+    return pd.DataFrame(rows, columns=["mode", "penalty", "norm", "shuffled", "code", "people"])
 
 
 def _places(z, y, people, batch):
@@ -143,7 +146,7 @@ def main(argv=None):
         clf = network.make(X.shape[1:], sfreq, 0, "cpu", args.steps).fit(X, y, people)
         z = clf.features(X, people)
         print(f"{name}, {NETWORKS[name]}, {args.steps} steps, {z.shape[1]} features")
-        print(compare(z, y, people).round(2).to_string(index=False), flush=True)
+        print(compare(z, y, people).to_string(index=False, float_format="{:.2g}".format), flush=True)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class MIGE(Measure):
         Compare the score of each subject with that of as many trials dealt out from all subjects of the batch, instead
         of the whole batch. Scores of few trials are shrunk, those of many less: of the difference between the two most
         is a force that shrinks z and that wrong labels would give as well. Between samples of one size it cancels.
-        What is left depends on the labels and is 3 to 20 times smaller, so begin with ten times the weight.
+        What is left depends on the labels and is 5 to 10 times smaller, so begin with ten times the weight.
     score_options : dict, optional
         Options of the estimator.
     nuisance : {"discrete", "continuous"}
@@ -161,7 +161,7 @@ class MIGE(Measure):
             Without graph.
         """
         z = z.detach()
-        stratum = same_group(batch.y)
+        reference = stratum = same_group(batch.y)  # whose score a subject's is compared with
         if batch.continuous:
             outer = inner = self._stratum_weights(batch, z.dtype)
             conditional = self._scores(_with_nuisance(z, batch.s), stratum)[:, : z.shape[1]]
@@ -171,9 +171,9 @@ class MIGE(Measure):
             conditional = self._scores(z, cell)
             if self.calibrate:
                 order = batch.s if batch.noise is None else batch.noise[batch.s]
-                stratum = same_group(batch.y, deal(batch.s, order, batch.y))
-                _, outer = self._cell_weights(same_group(batch.y), stratum, z.dtype)
-        return inner[:, None] * conditional - outer[:, None] * self._scores(z, stratum)
+                reference = same_group(batch.y, deal(batch.s, order, batch.y))
+                _, outer = self._cell_weights(stratum, reference, z.dtype)
+        return inner[:, None] * conditional - outer[:, None] * self._scores(z, reference)
 
     def _scores(self, z, same):
         """Scores of every code (n, n_features) among those of its group; None is one group of all."""
