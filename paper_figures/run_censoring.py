@@ -25,7 +25,13 @@ import joblib
 import numpy as np
 import torch
 
-from braindecode_censor.report.censoring_runs import RECORDINGS, SIMULATED, collect, run_method
+from braindecode_censor.report.censoring_runs import (
+    RECORDINGS,
+    SIMULATED,
+    check_same_penalties,
+    collect,
+    run_method,
+)
 from braindecode_censor.report.censoring_study import MODES
 from braindecode_censor.search.candidates import METHODS
 from braindecode_censor.search.family import BASELINE
@@ -53,7 +59,11 @@ def main(argv=None):
     add("--folds", type=int, default=4, help="folds of people")
     add("--methods", nargs="+", default=list(METHODS), choices=METHODS, help="censoring methods")
     add(
-        "--levels", type=float, nargs="+", default=[0.1, 0.3, 1, 3, 10], help="multiples of the usual weights"
+        "--levels",
+        type=float,
+        nargs="*",
+        default=[0.1, 0.3, 1, 3, 10],
+        help="multiples of the usual weights; none, and only controls are trained",
     )
     add(
         "--control-modes",
@@ -61,6 +71,11 @@ def main(argv=None):
         default=["conditional"],
         choices=MODES,
         help="where to reveal and to shuffle",
+    )
+    add(
+        "--calibrate",
+        action="store_true",
+        help="calibrated scores for MIGE; such a study needs an --out of its own",
     )
     add("--max-steps", type=int, help="steps of a training; the recipe's own if not given")
     add("--group-size", type=int, help="networks that train side by side at most")
@@ -82,8 +97,17 @@ def main(argv=None):
     names = args.recording or [*RECORDINGS, SIMULATED]
     if args.data is None and names != [SIMULATED]:
         parser.error(f"--data is needed for {names}: the folder that holds them.")
-    of_study = ("folds", "methods", "levels", "control_modes", "max_steps", "group_size", "compile", "device")
-    options = {name: getattr(args, name) for name in of_study}
+    of_study = (
+        "folds",
+        "methods",
+        "levels",
+        "control_modes",
+        "calibrate",
+        "max_steps",
+        "group_size",
+        "compile",
+    )
+    options = {name: getattr(args, name) for name in (*of_study, "device")}
     blocks = [list(range(args.seeds))[k : k + args.at_once] for k in range(0, args.seeds, args.at_once)]
     todo = [
         (name, base, seeds, method)
@@ -94,6 +118,10 @@ def main(argv=None):
     ]
     with locked(args.out):
         clean(args.out)
+        try:
+            check_same_penalties(args.out, args.calibrate)
+        except ValueError as error:
+            parser.error(f"--out {error}")
         pool = joblib.Parallel(
             n_jobs=args.jobs, return_as="generator_unordered", pre_dispatch=args.jobs, batch_size=1
         )

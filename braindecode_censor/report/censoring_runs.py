@@ -19,7 +19,7 @@ from braindecode_censor.report.censoring_study import MODES, Setting, Study
 from braindecode_censor.search.recording import sampling_rate
 from braindecode_censor.storage.files import write_atomically
 
-__all__ = ["RECORDINGS", "SIMULATED", "collect", "read_recording", "run_method"]
+__all__ = ["RECORDINGS", "SIMULATED", "check_same_penalties", "collect", "read_recording", "run_method"]
 
 #: Recording -> options of the dataset, options of the paradigm. EMG is cut to the first half of each gesture, which is
 #: what all trainings of ``docs/evidence.md`` have seen.
@@ -147,7 +147,23 @@ def _study(folder, name, base, quick, options):
 
 def _note(path):
     with np.load(path) as stored:
-        return json.loads(str(stored["note"]))
+        return {"calibrate": False, **json.loads(str(stored["note"]))}  # which older files do not say
+
+
+def check_same_penalties(out, calibrate):
+    """Refuse to mix two kinds of MIGE, which have the same name in all tables.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of results.
+    calibrate : bool
+        Whether MIGE's scores are to be calibrated.
+    """
+    for path in out.glob("*/*/seed_*.npz"):
+        if _note(path)["calibrate"] != calibrate:
+            has, lacks = ("plain", "calibrated") if calibrate else ("calibrated", "plain")
+            raise ValueError(f"{out} holds {has} MIGE: give a study of {lacks} MIGE a folder of its own.")
 
 
 def _done(folder, seed, told):

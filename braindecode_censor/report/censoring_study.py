@@ -16,6 +16,7 @@ __all__ = ["MODES", "Setting", "Study", "make_folds", "make_settings"]
 #: The paper's three.
 MODES = ("marginal", "conditional", "complementary")
 _FAR = 1000  # seeds of two folds must not meet
+_CALIBRATED = 10  # calibrated, MIGE's gradient is that much smaller (``benchmarks/mige_labels.py``)
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Setting:
     control: str = "censored"
 
 
-def make_settings(base, levels, control_modes, methods=METHODS):
+def make_settings(base, levels, control_modes, methods=METHODS, calibrate=False):
     """List what is trained on top of a recipe.
 
     Parameters
@@ -54,6 +55,8 @@ def make_settings(base, levels, control_modes, methods=METHODS):
         Modes in which revealing and shuffled labels are tried, at the family's weight.
     methods : sequence of str
         Methods.
+    calibrate : bool
+        Whether MIGE's scores are calibrated, with ten times the weight.
 
     Returns
     -------
@@ -61,6 +64,8 @@ def make_settings(base, levels, control_modes, methods=METHODS):
         Baselines first.
     """
     usual = {(c.spec["penalty"], c.spec["censoring"]): c.spec["weight"] for c in censored_candidates(base)}
+    if calibrate:
+        usual |= {key: _CALIBRATED * weight for key, weight in usual.items() if key[0] == "mige"}
     settings = [Setting("none", "marginal", control=control) for control in ("batches", "shuffle")]
     settings += [Setting("none", "conditional", control="batches")]
     for method in methods:
@@ -101,15 +106,15 @@ class Study:
     base : str
         Name of an uncensored network of the family.
     options : dict
-        ``folds``, ``methods``, ``levels``, ``control_modes``, ``max_steps``, ``device``, ``group_size``, ``compile``.
+        ``folds``, ``methods``, ``levels``, ``control_modes``, ``calibrate``, ``max_steps``, ``device``, ``group_size``,
+        ``compile``.
     """
 
     def __init__(self, X, y, people, sfreq, base, options):
         self.X, self.y, self.people, self.sfreq, self.options = X, y, people, sfreq, options
         self.base = find_candidates([base])[0][0]
-        self.settings = make_settings(
-            self.base, options["levels"], options["control_modes"], options["methods"]
-        )
+        listed = (options[name] for name in ("levels", "control_modes", "methods", "calibrate"))
+        self.settings = make_settings(self.base, *listed)
         self.recipe = self._make(0)
         how = self.recipe.normalize
         self.by_person = people_statistics(X, people, how) if how in ("person", "euclidean") else None
@@ -128,7 +133,8 @@ class Study:
         description : dict
             As JSON can hold it.
         """
-        return {"base": self.base.spec, **{name: self.options[name] for name in ("folds", "max_steps")}}
+        decisive = ("folds", "max_steps", "calibrate")
+        return {"base": self.base.spec, **{name: self.options[name] for name in decisive}}
 
     def run(self, seeds, settings, folder=None):
         """Train settings on all folds with some seeds, all at once.
@@ -191,6 +197,8 @@ class Study:
             sampling="shuffle" if setting.control == "shuffle" else "balanced",
             normalize="none",
         )
+        if setting.method == "mige":
+            estimator.set_params(callbacks__censor__calibrate=self.options["calibrate"])
         if estimator.valid_subject is not None:
             estimator.set_params(valid_subject=validating)
         return estimator

@@ -21,7 +21,7 @@ from braindecode_censor.search.family import find_candidates
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = {"folds": 2, "levels": [1.0], "control_modes": ["conditional"], "methods": ["mmd"]}
-OPTIONS |= {"max_steps": 3, "device": "cpu", "group_size": 16, "compile": False}
+OPTIONS |= {"calibrate": False, "max_steps": 3, "device": "cpu", "group_size": 16, "compile": False}
 TINY = {"kind": "mixed", "n_subjects": 4, "n_trials": 12, "n_channels": 4, "sfreq": 64.0, "duration": 0.75}
 
 
@@ -69,6 +69,16 @@ def test_a_network_of_the_study_is_the_estimator_of_that_name(found):
         )  # kept in half precision
         score = np.mean([(expected[study.y[mine] == c].argmax(1) == c).mean() for c in (0, 1)])
         assert arrays["scores"][k, person] == pytest.approx(score)
+
+
+def test_only_mige_is_calibrated():
+    for calibrate in (False, True):
+        study = make_study(methods=["mmd", "mige"], calibrate=calibrate)
+        for setting in study.settings:
+            penalty = study._estimator(setting, 0, 0).get_params().get("callbacks__censor__calibrate", False)
+            assert penalty == (calibrate and setting.method == "mige")
+        weights = {s.method: s.weight for s in study.settings if s.control == "censored"}
+        assert weights == {"mmd": 0.3, "mige": 0.1 if calibrate else 0.01}
 
 
 def test_an_interrupted_run_goes_on_where_it_was(found, tmp_path, monkeypatch):
@@ -206,6 +216,13 @@ def test_of_two_lengths_the_longer_counts(results, tmp_path):
     found = censoring_runs.collect(tmp_path)
     pd.testing.assert_frame_equal(found["scores"], before)
     assert (found["cost"]["max_steps"] == 2).all()
+
+
+def test_two_kinds_of_mige_do_not_share_a_folder(results, capsys):
+    script, _, args = results
+    with pytest.raises(SystemExit, match="2"):
+        script.main([*args, "--calibrate"])
+    assert "holds plain MIGE: give a study of calibrated MIGE a folder of its own" in capsys.readouterr().err
 
 
 def test_without_a_finished_training_nothing_is_written_and_plots_say_so(results, tmp_path):

@@ -32,12 +32,22 @@ def test_full_run_with_members_that_stop_at_different_epochs(method, mode):
     assert_equal(together, alone, 1e-7)
 
 
+def test_trials_are_dealt_out_as_alone():
+    X, y, subjects = data()
+    settings = three("mige", "marginal", device="cuda", callbacks__censor__calibrate=True)
+    assert_equal(train_together(X, y, subjects, settings), train_alone(X, y, subjects, settings), 1e-7)
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
 @pytest.mark.parametrize(("method", "mode"), CASES, ids=CASE_IDS)
-def test_no_step_waits_for_the_device(method, mode):
+def test_no_step_waits_for_the_device(method, mode, calibrate):
     X, y, subjects = data()
     settings = three(method, mode, device="cuda", module__drop_prob=0.25)
     if method == "mige":  # the spectral estimators look at the error code of their decomposition
-        settings = [{**setting, "score_estimator": "stein"} for setting in settings]
+        options = {"score_estimator": "stein", "callbacks__censor__calibrate": calibrate}
+        settings = [{**setting, **options} for setting in settings]
+    elif calibrate:
+        pytest.skip("only MIGE can be calibrated")
     members = [
         Member(*task, People(X, subjects), y) for task in folds(subjects, settings, CensoredEEGClassifier)
     ]
@@ -54,14 +64,16 @@ def test_no_step_waits_for_the_device(method, mode):
         torch.cuda.set_sync_debug_mode("default")
 
 
+@pytest.mark.parametrize("calibrate", [False, True])
 @pytest.mark.parametrize("lengthscale", ["median", "tsne"])
 @pytest.mark.parametrize("score", ["ssge", "stein", "tikhonov", "nu"])
-def test_recorded_penalties_are_the_same(score, lengthscale, monkeypatch):
+def test_recorded_penalties_are_the_same(score, lengthscale, calibrate, monkeypatch):
     """Steps are recorded the second time, and again when members have left; spectral scores interrupt that."""
     X, y, subjects = data()
     settings = three("mige", "complementary", device="cuda")
     for setting, epochs in zip(settings, (3, 5, 5)):
         setting.update(score_estimator=score, lengthscale=lengthscale, max_epochs=epochs)
+        setting["callbacks__censor__calibrate"] = calibrate
     made = []
     record = cuda_graphs.Recording.__init__
     monkeypatch.setattr(
@@ -134,10 +146,13 @@ def test_several_recorded_groups_are_the_same(monkeypatch):
     assert_equal(recorded, [plain[k] for k in range(len(settings))], 1e-9)
 
 
-@pytest.mark.parametrize("method", [None, "mmd", "adv", "mige", "began"])
+@pytest.mark.parametrize("method", [None, "mmd", "adv", "mige", "calibrated", "began"])
 def test_compiled_is_the_same_up_to_rounding(method):
     X, y, subjects = data(n_times=128)
-    settings = three(method, "conditional", device="cuda")
+    if method == "calibrated":
+        settings = three("mige", "marginal", device="cuda", callbacks__censor__calibrate=True)
+    else:
+        settings = three(method, "conditional", device="cuda")
     plain, compiled = (train_together(X, y, subjects, settings, compile=compile) for compile in (False, True))
     assert_equal(compiled, [plain[k] for k in range(3)], 1e-7)
 
