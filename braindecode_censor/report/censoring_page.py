@@ -26,7 +26,8 @@ wide() { LONG="$RUN --max-steps 4000 --jobs 4 $*"; $LONG --recording erp_uci_smn
     $LONG --recording emg_myo --recording ssvep_exo --base euclidean-wide; }
 wide --control-modes --levels 1
 wide --control-modes --levels 0.1 0.3 3
-wide --control-modes conditional --levels 1  # this page has them for ERP and EMG, and on SSVEP for MIGE
+wide --control-modes conditional --levels  # no weights: controls alone
+wide --control-modes marginal --levels --methods mige
 python paper_figures/plot_censoring.py --results results/censoring --docs docs
 ```
 
