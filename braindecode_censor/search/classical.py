@@ -72,13 +72,14 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    features : {"covariance", "xdawn", "waveform", "power", "hjorth"}
+    features : {"covariance", "xdawn", "waveform", "power", "hjorth", "hjorth-covariance"}
         Covariance matrices in the tangent space; covariances of evoked responses; their waveforms; the logarithm of
-        the power of every channel in windows of time; or the same with Hjorth's mobility and complexity.
+        the power of every channel in windows of time; the same with Hjorth's mobility and complexity; or this beside
+        the first.
     bands : list of (float, float) or None
-        For "covariance": pass-bands as fractions of the sampling rate, below 0.5.
+        For both with "covariance": pass-bands as fractions of the sampling rate, below 0.5.
     windows : int
-        For "power", "hjorth" and "waveform": windows of time a trial is cut into.
+        For "power", "waveform" and both with "hjorth": windows of time a trial is cut into.
     n_filters : int
         For "xdawn" and "waveform": spatial filters per class.
     recentre : bool

@@ -133,6 +133,62 @@ class Vectors:
         return features - centre
 
 
+class Either:
+    """Matrices in some blocks and vectors in others: each with its own kind of mean."""
+
+    def mean(self, features):
+        """Return the centre of some trials.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_trials, d, d) or (n_trials, d)
+            Matrices or vectors.
+
+        Returns
+        -------
+        centre : ndarray of shape (d, d) or (d,)
+            Their mean.
+        """
+        return self._kind(features[0]).mean(features)
+
+    def between(self, first, second, share):
+        """Return a point on the way from one centre to another.
+
+        Parameters
+        ----------
+        first, second : ndarray of shape (d, d) or (d,)
+            Centres.
+        share : float
+            0 returns the first, 1 the second.
+
+        Returns
+        -------
+        centre : ndarray of shape (d, d) or (d,)
+            On the geodesic, or on the line.
+        """
+        return self._kind(first).between(first, second, share)
+
+    def difference(self, features, centre):
+        """Return trials as seen from a centre.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_trials, d, d) or (n_trials, d)
+            Matrices or vectors.
+        centre : ndarray of shape (d, d) or (d,)
+            Centre.
+
+        Returns
+        -------
+        vectors : ndarray of shape (n_trials, d * (d + 1) / 2) or (n_trials, d)
+            Tangent vectors, or differences.
+        """
+        return self._kind(centre).difference(features, centre)
+
+    def _kind(self, centre):
+        return Matrices() if centre.ndim == 2 else Vectors()
+
+
 def _symmetric(matrices):
     return (matrices + np.swapaxes(matrices, -1, -2)) / 2
 
@@ -275,6 +331,42 @@ class HjorthFeatures(PowerFeatures):
         return [np.concatenate([*super().blocks(X, arrays), *np.diff(logs, axis=0)], axis=1)]
 
 
+class HjorthCovarianceFeatures:
+    """Hjorth's parameters and covariance matrices side by side: each channel by itself, and how they go together.
+
+    Parameters
+    ----------
+    bands : list of (float, float) or None
+        For the covariance matrices.
+    windows : int
+        For Hjorth's parameters.
+    **unused
+        Options of other features.
+    """
+
+    geometry, supervised = Either(), False
+
+    def __init__(self, bands=None, windows=8, **unused):
+        self.parts = HjorthFeatures(windows), CovarianceFeatures(bands)
+
+    def blocks(self, X, arrays):
+        """Return the features of both kinds.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_trials, n_chans, n_times)
+            Signals.
+        arrays : dict
+            Unused.
+
+        Returns
+        -------
+        blocks : list of ndarray of shape (n_trials, d) and (n_trials, n_chans, n_chans)
+            Vectors, then matrices, one per band.
+        """
+        return [block for part in self.parts for block in part.blocks(X, arrays)]
+
+
 class XdawnFeatures:
     """Evoked signals: trials through xDAWN's spatial filters, beside the classes' mean responses.
 
@@ -386,6 +478,7 @@ def _band_pass(X, low, high):
 FEATURES = {
     "covariance": CovarianceFeatures,
     "hjorth": HjorthFeatures,
+    "hjorth-covariance": HjorthCovarianceFeatures,
     "power": PowerFeatures,
     "waveform": WaveformFeatures,
     "xdawn": XdawnFeatures,

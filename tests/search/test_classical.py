@@ -190,6 +190,19 @@ def test_hjorth_features_of_sine_waves():
     np.testing.assert_allclose(louder - features, [[2 * np.log(7)] * 4 + [0.0] * 4], atol=1e-9)
 
 
+@pytest.mark.parametrize("recentre", [True, False])
+def test_two_kinds_of_features_side_by_side_are_each_seen_from_their_own_centre(data, recentre):
+    """Matrices from a Riemannian mean, vectors from a plain one, before and after the new person's is known."""
+    both, X, _ = fitted(data, features="hjorth-covariance", windows=2, recentre=recentre)
+    alone = [fitted(data, features=k, windows=2, recentre=recentre)[0] for k in ("hjorth", "covariance")]
+    for known in (lambda clf: clf, lambda clf: clf.adapt(X[:7])):
+        rows = [
+            clf._differences(clf._kind().blocks(X, clf.arrays_), clf._centre())
+            for clf in map(known, [both, *alone])
+        ]
+        np.testing.assert_allclose(rows[0], np.concatenate(rows[1:], axis=1), atol=1e-12)
+
+
 def test_bad_input(data, tmp_path):
     X, y, subjects = data
     with pytest.raises(ValueError, match="features='tangent' is unknown; choose from"):
