@@ -90,12 +90,13 @@ class Louder(Callback):
 
 
 def test_an_augmentation_in_a_callback_is_seen_by_the_batch_statistics(data):
-    options = {**LONG, "penalty": None, "callbacks": [("louder", Louder())]}
+    # the last epoch: which one is best may hang on rounding
+    options = {**LONG, "keep": "last", "penalty": None, "callbacks": [("louder", Louder())]}
     fast, stock = (CensoredEEGClassifier(fast=fast, **options).fit(*data) for fast in (True, False))
     np.testing.assert_allclose(fast.history[:, "train_loss"], stock.history[:, "train_loss"], rtol=1e-3)
     name = "bnorm_temporal.running_var"
     torch.testing.assert_close(
-        fast.module_.state_dict()[name], stock.module_.state_dict()[name], rtol=0.05, atol=0
+        fast.module_.state_dict()[name], stock.module_.state_dict()[name], rtol=1e-3, atol=0
     )
 
 
