@@ -232,14 +232,15 @@ def end_with(parent):
     Parameters
     ----------
     parent : int
-        Process id of the parent. If it is not the parent of this process, it has ended already, and so does this.
+        Process id of the parent. If it is not the parent of this process, it has ended already, and so does this;
+        a process that does its work itself is its own parent and goes on.
 
     Notes
     -----
     A process that is killed cannot tell its workers. Without this they would go on training beside the run that
     resumes, and repeat its work. A thread looks every fifth of a second, which works on Linux and macOS alike.
     """
-    if any(thread.name == "end_with" for thread in threading.enumerate()):
+    if parent == os.getpid() or any(thread.name == "end_with" for thread in threading.enumerate()):
         return
 
     def watch():
@@ -276,5 +277,5 @@ def prepare_worker(parent, measures):
         Censoring methods that the other process knows, a user's own among them.
     """
     MEASURES.update(measures)
-    if parent is not None and parent != os.getpid():
+    if parent is not None:
         end_with(parent)

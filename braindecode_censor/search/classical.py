@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+import threading
 import warnings
 from collections import OrderedDict
 from pathlib import Path
@@ -33,15 +34,19 @@ class _Cache:
 
     def __init__(self):
         self.kept = OrderedDict()
+        self.lock = threading.Lock()  # a Dask worker trains in several threads
 
     def get(self, key, compute):
-        if key in self.kept:
-            self.kept.move_to_end(key)
-        else:
-            self.kept[key] = compute()
+        with self.lock:
+            if key in self.kept:
+                self.kept.move_to_end(key)
+                return self.kept[key]
+        value = compute()
+        with self.lock:
+            self.kept[key] = value
             while sum(map(_size, self.kept.values())) > _CACHE_BYTES and len(self.kept) > 1:
                 self.kept.popitem(last=False)
-        return self.kept[key]
+        return value
 
 
 def _size(value):

@@ -9,7 +9,8 @@ import torch
 
 from braindecode_censor.fleet import train_fleet
 from braindecode_censor.fleet.trial import check_estimator, sizes_of, why_alone
-from braindecode_censor.search.backends import PATIENCE, end_with, lost_workers
+from braindecode_censor.penalties.measures import MEASURES
+from braindecode_censor.search.backends import PATIENCE, lost_workers, prepare_worker
 from braindecode_censor.search.pair_data import Outcome
 from braindecode_censor.search.pair_trainings import quiet, test_on_pair, train_pairs
 
@@ -158,7 +159,7 @@ class PairRunner:
             yield outcomes
 
     def _pool(self, tasks, jobs):
-        parent = os.getpid() if self.client is None else None
+        context = self.data, os.getpid() if self.client is None else None, dict(MEASURES)
         with self._context():
             pool = joblib.Parallel(
                 n_jobs=jobs,
@@ -166,9 +167,7 @@ class PairRunner:
                 batch_size=1,
                 pre_dispatch=jobs,  # so that the next task is asked for when a worker is free, not before
             )
-            yield from pool(
-                joblib.delayed(_train_task)(number, task, self.data, parent) for number, task in tasks
-            )
+            yield from pool(joblib.delayed(_train_task)(number, task, *context) for number, task in tasks)
 
     def _until_nothing_is_lost(self, work):
         """Do what is left of some work as often as workers of the cluster are lost with it."""
@@ -250,7 +249,7 @@ class PairRunner:
             self.client.wait_for_workers(1)
             data = self.client.scatter([self.data], broadcast=True, hash=False)[0]
             futures = {
-                self.client.submit(_train_share, share, data, pure=False): start
+                self.client.submit(_train_share, share, data, dict(MEASURES), pure=False): start
                 for start, share in left.items()
             }
             for future in as_completed(list(futures), loop=self.client.loop):
@@ -261,13 +260,13 @@ class PairRunner:
             yield from outcomes
 
 
-def _train_task(number, task, data, parent):
-    if parent is not None:
-        end_with(parent)
+def _train_task(number, task, data, parent, measures):
+    prepare_worker(parent, measures)
     return number, task.do(data)
 
 
-def _train_share(members, data):
+def _train_share(members, data, measures):
+    prepare_worker(None, measures)
     return list(_train_members(members, data))
 
 

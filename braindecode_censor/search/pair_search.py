@@ -18,11 +18,12 @@ from braindecode_censor.search.pair_trainings import quiet, unpack_model
 
 __all__ = ["PairSearch", "SearchResult", "retest"]
 
-# Share of the time for trainings that is used up when a stage ends, if there are networks, and if there is censoring.
+# Classical candidates may use so much of the time for trainings if there are networks, and networks may go on until so
+# much of it is used if censoring follows.
 _CLASSICAL, _NETWORKS = 0.3, 0.75
 _CENSORED_COST = 1.4  # of a censored step, in plain ones; corrected by the first training
 _FLEET_BLOCKS = (
-    3  # in which the pairs of a round are trained, to judge the time of the next by the one before
+    3  # parts in which the pairs of a round are trained, to judge the time of a part by the one before
 )
 
 
@@ -116,7 +117,7 @@ class PairSearch:
         self.speed = Speed(data, budget, runner)
         labels = [data.y[data.trials_of(person)] for person in range(data.n_people)]
         self.result = SearchResult(HeldOut(labels, data.pairs))
-        self.costs, self.steps, self.expected = {}, {}, {}
+        self.costs, self.steps, self.expected, self.longer = {}, {}, {}, {}
 
     def run(self):
         """Search.
@@ -169,7 +170,9 @@ class PairSearch:
         if not known:
             return []
         best = min(known, key=self.result.loss)
-        return [name for name, count in counts.items() if count >= min(once, counts[best])]
+        kept = [name for name, count in counts.items() if count >= min(once, counts[best])]
+        self.result.strict &= len(kept) == len(counts)  # the best one's scores say how many pairs are enough
+        return kept
 
     # What is trained is noted here, whoever trained it.
 
@@ -182,15 +185,30 @@ class PairSearch:
             result.errors[name] = outcome.error
             result.forget(name)
         elif name not in result.errors:
-            if self.steps.setdefault(name, outcome.steps) != outcome.steps:  # trained anew, with more steps
-                result.forget(name)
-                self.steps[name] = outcome.steps
-            result.heldout.add(name, outcome.position, outcome.first, outcome.second)
-            result.models[name, outcome.position] = outcome.model
+            if self.steps.setdefault(name, outcome.steps) == outcome.steps:
+                self._keep(outcome)
+            else:  # trained anew, with more steps
+                self._renew(outcome)
             cost = self.costs.get(name)
             if cost is not None and outcome.steps:  # several trainings side by side are slower than one alone
                 cost.per_step = max(outcome.seconds - cost.overhead, 1e-6) / outcome.steps
         self.report(outcome, result)
+
+    def _keep(self, outcome):
+        name, position = outcome.candidate, outcome.position
+        self.result.heldout.add(name, position, outcome.first, outcome.second)
+        self.result.models[name, position] = outcome.model
+
+    def _renew(self, outcome):
+        """Put longer trainings in the place of shorter ones, but not before they have tested as many people."""
+        name = outcome.candidate
+        longer = self.longer.setdefault((name, outcome.steps), [])
+        longer.append(outcome)
+        if len(longer) >= min(len(self.result.heldout.found[name]), ceil(self.data.n_people / 2)):
+            self.result.forget(name)
+            self.steps[name] = outcome.steps
+            for each in longer:
+                self._keep(each)
 
     def _known(self, candidates):
         for candidate in candidates:
