@@ -66,7 +66,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
     client : dask.distributed.Client or None
         A Dask cluster to train on.
     partners : int
-        With how many others each person is left out. More cost more and average more.
+        How many others each person is paired with; a model is trained without each pair. More partners mean more
+        trainings and a larger average.
     sfreq : float or None
         Sampling rate of arrays; Epochs know theirs. None takes 128 for the lengths of filters.
     ch_names : list of str or None
@@ -80,7 +81,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         Candidates and combinations with mean and lower quartile of their held-out balanced accuracies, weight,
         seconds and trainings, see :func:`~braindecode_censor.autotransfer.leaderboard.make_leaderboard`.
     heldout_ : Expectation
-        Strictly nested score of the whole method for every person, an interval for the next one, and warnings.
+        Nested score of the whole method for every person, an interval for the next one, and warnings. ``strict``
+        tells whether nobody's score had a part in what was trained; with a time limit it usually had.
     classes_ : ndarray of shape (n_classes,)
         Labels.
     subjects_ : ndarray of shape (n_people,)
@@ -177,7 +179,9 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self._combine(result, data)
         new = next((X for X in (X_target_unlabeled, X_target_labeled) if X is not None), None)
         new = None if new is None else read_input(new, self.input_)
-        self._expect(result, shared_trials(signals, subjects, new))
+        # censored candidates are named as they are tried; the plain decoder is none of them unless nothing else is left
+        order = [*(candidate.name for candidate in candidates), *result.finalists]
+        self._expect(result, order, shared_trials(signals, subjects, new))
         if new is not None:
             codes = None if y_target_labeled is None else self._encode(y_target_labeled, len(new))
             self.ensemble_, self.adapted_ = self.general_.adapt(new, codes), True
@@ -223,10 +227,10 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self.general_ = self.ensemble_ = Ensemble(models, len(self.classes_))
         self.adapted_ = False
 
-    def _expect(self, result, shared):
-        tried = [BASELINE, *(c for c in result.candidates if c in result.finalists)]
-        plain = next(name for name in tried if name in result.heldout.found)
-        baseline = (plain, result.heldout.scores(plain)) if len(result.heldout.found) > 1 else None
+    def _expect(self, result, order, shared):
+        # The plain decoder must have been trained as long as the others: one that was dropped early is no measure.
+        plain = next(name for name in [BASELINE, *order] if name in result.finalists)
+        baseline = (plain, result.heldout.scores(plain)) if len(result.finalists) > 1 else None
         scores = result.heldout.nested_scores(result.finalists)
         people = self.subjects_.tolist()
         n_trials = round(self.n_trials_ / len(people))

@@ -79,11 +79,23 @@ def write_decoder(clf, folder, card):
                 path = part / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(text)
-            if folder.exists():
-                shutil.rmtree(folder)
-            os.replace(part, folder)
+            _replace(part, folder)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+
+def _replace(part, folder):
+    """Put a new decoder in the place of an old one; until it is there, the old one is not deleted."""
+    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    if folder.exists():
+        os.replace(folder, old)
+    try:
+        os.replace(part, folder)
+    except OSError:
+        if old.exists():
+            os.replace(old, folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _describe(clf, files):

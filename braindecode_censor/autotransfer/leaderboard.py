@@ -24,7 +24,8 @@ def make_leaderboard(result, weights):
     leaderboard : pandas.DataFrame
         Columns ``candidate``, ``kind``, ``mean`` and ``lower_quartile`` (balanced accuracy over people who were held
         out), ``people`` (how many), ``weight`` in the ensemble, ``seconds`` and ``trainings``. Scores of combinations
-        are strictly nested: neither choice nor weights have seen the person. The best come first.
+        are nested: their weights have not seen the person. A candidate that was dropped on the way stands there with
+        the short trainings that it had. The best come first.
     """
     rows = []
     for rule, name in COMBINATIONS.items():

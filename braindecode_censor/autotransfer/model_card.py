@@ -42,7 +42,7 @@ def write_card(clf):
         "|---|---|",
         *(f"| {person} | {score:.3f} |" for person, score in heldout.scores.items()),
         "",
-        "Every person's score comes from models, choices and weights that were made without this person.",
+        _nested(heldout),
         "",
         "## What it is",
         f"The weighted average of {len(clf.ensemble_.models)} models, each trained without two of the people.",
@@ -75,10 +75,21 @@ def _expected(heldout):
     if heldout.gain:
         gain = heldout.gain
         text += (
-            f" Gain over the plain baseline: {gain['mean']:+.3f} "
+            f" Gain over `{gain['over']}`: {gain['mean']:+.3f} "
             f"({heldout.level:.0%} interval {gain['low']:+.3f} to {gain['high']:+.3f})."
         )
     return text
+
+
+def _nested(heldout):
+    if heldout.strict:
+        return (
+            "Every person's score comes from models, choices and weights that were made without this person."
+        )
+    return (
+        "Every person's score comes from models and weights that were made without this person. Which candidates "
+        "were trained further was decided by everybody's scores."
+    )
 
 
 def _table(leaderboard):

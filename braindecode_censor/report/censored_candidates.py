@@ -69,7 +69,8 @@ def as_markdown(table):
     header = ["recording", "censored candidate", *(TIERS[tier] for tier in tiers), "smallest corrected p"]
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     for (recording, candidate), rows in table.groupby(["recording", "candidate"], sort=False):
-        cells = [_cell(row) for row in rows.itertuples()]
+        known = {row.tier: _cell(row) for row in rows.itertuples()}
+        cells = [known.get(tier, "") for tier in tiers]
         lines.append(f"| {recording} | `{candidate}` | {' | '.join(cells)} | {rows['p'].min():.3g} |")
     return "\n".join(lines) + "\n"
 

@@ -29,9 +29,9 @@ class Expectation:
         Interval for the score of the next person.
     level : float
         Probability with which the interval should hold the next person's score.
-    gain : dict of str to float
-        ``mean``, ``low`` and ``high`` of the difference to the plain baseline, paired over people, with the level
-        of the interval; empty without a baseline.
+    gain : dict
+        ``over``, the name of the plain decoder, and ``mean``, ``low`` and ``high`` of the difference to it, paired
+        over people, with the level of the interval; empty without a plain decoder.
     strict : bool
         Whether no score of anybody had a part in which candidates were trained at all.
     warnings : list of str
@@ -149,7 +149,7 @@ def expect(people, scores, baseline=None, *, n_trials=None, strict=True, shared=
         name, plain = baseline
         both = tested & np.isfinite(plain)
         if both.sum() > 2:
-            gain = paired_interval(scores[both], plain[both], level)
+            gain = {"over": name, **paired_interval(scores[both], plain[both], level)}
         if gain and gain["low"] <= 0 <= gain["high"]:
             warnings.append(
                 f"The gain over {name} is within noise: {gain['mean']:+.3f}, {level:.0%} interval "

@@ -138,9 +138,9 @@ def find_candidates(candidates=None):
     censored : bool
         Whether the word was there.
     """
-    items = [*family_names(), CENSORED] if candidates is None else candidates
-    if isinstance(items, (str, dict)) or not hasattr(items, "__iter__"):
+    if isinstance(candidates, (str, dict)) or not (candidates is None or hasattr(candidates, "__iter__")):
         raise ValueError(f"candidates={candidates!r} must be a list of names, dictionaries or estimators.")
+    items = [*family_names(), CENSORED] if candidates is None else list(candidates)
     found = [_find(item) for item in items if not (isinstance(item, str) and item == CENSORED)]
     names = [candidate.name for candidate in found]
     for name in names:
@@ -148,7 +148,7 @@ def find_candidates(candidates=None):
             raise ValueError(f"candidates has {name!r} twice: give them different names.")
     if not found:
         raise ValueError(f"candidates={candidates!r} is empty: name at least one.")
-    return found, len(found) < len(list(items))
+    return found, len(found) < len(items)
 
 
 def _find(item):
@@ -183,7 +183,7 @@ def _by_dict(item):
 
 def _by_name(name):
     base, plus, censoring = name.partition("+")
-    check_choice("candidates", base, [*family_names(), CENSORED])
+    check_choice("candidates", base, family_names() if plus else [*family_names(), CENSORED])
     spec = dict(_family()["candidates"][base])
     if not plus:
         return Candidate(name, spec)
@@ -196,7 +196,12 @@ def _by_name(name):
     options = _family()[CENSORED]
     check_choice("method", method, options["weights"])
     check_choice("mode", mode, options["modes"])
-    weight = float(weight) if weight else options["weights"][method]
+    try:
+        weight = float(weight) if weight else options["weights"][method]
+    except ValueError:
+        raise ValueError(
+            f"candidates has {name!r}: {weight!r} is no weight, a number is expected after the mode."
+        ) from None
     return Candidate(name, {**spec, **_penalty(method, mode, weight)})
 
 

@@ -35,7 +35,14 @@ class PairStore:
             digest = hashlib.sha256(repr((data.X.shape, data.X.dtype.str)).encode())
             for array in (*read_blocks(data.X), data.y, data.people):
                 digest.update(np.ascontiguousarray(array))
-            self.data = [digest.hexdigest(), data.target, data.sfreq, data.device, data.random_state]
+            self.data = [
+                digest.hexdigest(),
+                data.target,
+                data.sfreq,
+                data.device,
+                data.random_state,
+                data.most,
+            ]
 
     def _path(self, candidate, position, steps, data):
         parts = [candidate.name, candidate.spec, position, data.pairs[position], steps, self.data, versions()]

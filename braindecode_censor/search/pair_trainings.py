@@ -22,6 +22,7 @@ from braindecode_censor.trials.stored import take_part
 __all__ = [
     "OutOfTime",
     "calibration_trials",
+    "decode_rest",
     "heldout_probabilities",
     "pack_model",
     "quiet",
@@ -192,21 +193,39 @@ def heldout_probabilities(model, X, y, target, n_classes):
     Returns
     -------
     probabilities : ndarray of shape (n_trials, n_classes)
-        NaN for the trials whose classes were told.
+        NaN for the trials whose classes were given to the model.
     """
-    told = np.zeros(len(X), dtype=bool)
-    if target == "labeled":
-        told = calibration_trials(y)
-    if target != "none" and hasattr(model, "adapt"):
-        if target == "unlabeled":
-            model = model.adapt(X)
-        elif told.any():
-            model = adapt_to(model, X[told], y[told])
+    given = calibration_trials(y) if target == "labeled" else np.zeros(len(X), dtype=bool)
+    if target == "unlabeled":
+        model = adapt_to(model, X)
+    elif given.any():
+        model = adapt_to(model, X[given], y[given])
+    return decode_rest(model, X, given, n_classes)
+
+
+def decode_rest(model, X, given, n_classes):
+    """Let a model decode the trials of a person that it was not given before.
+
+    Parameters
+    ----------
+    model : object
+        Fitted on the classes 0 .. C-1, or some of them, and adapted if it is to be.
+    X : ndarray of shape (n_trials, n_chans, n_times)
+        All trials of the person.
+    given : ndarray of bool of shape (n_trials,)
+        Which of them are not decoded.
+    n_classes : int
+        All classes.
+
+    Returns
+    -------
+    probabilities : ndarray of shape (n_trials, n_classes)
+        NaN for the trials that were given; zero for classes that the model does not know.
+    """
     probabilities = np.full((len(X), n_classes), np.nan)
-    found = np.zeros(((~told).sum(), n_classes))
-    found[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(X[~told])
-    probabilities[~told] = found
-    if not np.isfinite(found).all():
+    probabilities[~given] = 0
+    probabilities[np.ix_(~given, np.asarray(model.classes_, dtype=int))] = model.predict_proba(X[~given])
+    if not np.isfinite(probabilities[~given]).all():
         raise ValueError("probabilities are not finite.")
     return probabilities
 
@@ -246,14 +265,14 @@ def calibration_trials(y):
 
     Returns
     -------
-    told : ndarray of bool of shape (n_trials,)
+    given : ndarray of bool of shape (n_trials,)
         The first fifth of the trials of every class, at least one, but never all of them.
     """
-    told = np.zeros(len(y), dtype=bool)
+    given = np.zeros(len(y), dtype=bool)
     for k in np.unique(y):
         mine = np.flatnonzero(y == k)
-        told[mine[: min(max(1, round(_CALIBRATION * len(mine))), len(mine) - 1)]] = True
-    return told
+        given[mine[: min(max(1, round(_CALIBRATION * len(mine))), len(mine) - 1)]] = True
+    return given
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from math import ceil
 
 import numpy as np
 
-from braindecode_censor.search.pair_trainings import adapt_to
+from braindecode_censor.search.pair_trainings import adapt_to, decode_rest
 
 __all__ = ["TIERS", "decode"]
 
@@ -43,7 +43,7 @@ def decode(tier, model, X, y, n_classes):
     probabilities : ndarray of shape (n_trials, n_classes)
         NaN for trials that were given to the model before the others are decoded.
     """
-    given, known = np.zeros(len(X), dtype=bool), np.asarray(model.classes_, dtype=int)
+    given = np.zeros(len(X), dtype=bool)
     if tier == "unlabeled-20p":
         given[: ceil(0.2 * len(X))] = True
         model = model.adapt(X[given])
@@ -51,12 +51,9 @@ def decode(tier, model, X, y, n_classes):
         for k in np.unique(y):
             mine = np.flatnonzero(y == k)
             given[mine[: min(5, len(mine) - 1)]] = True
-        model = adapt_to(model, X[given], y[given])
+        model = adapt_to(model, X[given], y[given]) if given.any() else model
     elif tier == "unlabeled":
         model = model.adapt(X)
     elif tier == "stream":
         model = model.stream()
-    probabilities = np.full((len(X), n_classes), np.nan)
-    probabilities[~given] = 0  # classes that the model does not know have no chance
-    probabilities[np.ix_(~given, known)] = model.predict_proba(X[~given])
-    return probabilities
+    return decode_rest(model, X, given, n_classes)

@@ -230,8 +230,10 @@ class TransferStudy:
             }
             if "errors" in earlier:
                 note["errors"] = earlier["errors"] | note.get("errors", {})
+        write_heldout(
+            self._path(seed), heldout, kinds
+        )  # first: what is there is not counted in the note once more
         write_atomically(self._path(seed).with_suffix(".json"), json.dumps(note).encode())
-        write_heldout(self._path(seed), heldout, kinds)
 
     def _data(self, pairs, seed, most=None):
         X, y, people, sfreq = self.recording

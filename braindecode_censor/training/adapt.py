@@ -171,6 +171,11 @@ class PersonStream:
     ----------
     clf : CensoredEEGClassifier
         Fitted on other people; it stays as it is.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels as given to ``fit``.
     """
 
     def __init__(self, clf):
@@ -182,6 +187,7 @@ class PersonStream:
         stream_batch_norms(module, next(module.parameters()).new_zeros(1, *sizes), clf.prior)
         # A compiled network would not notice the hooks that learn.
         self._decoder.module_ = module
+        self.classes_ = clf.classes_
 
     def predict_proba(self, X):
         """Decode the next trials, one after the other.

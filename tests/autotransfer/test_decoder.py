@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import warnings
 
 import numpy as np
@@ -133,6 +134,22 @@ def test_saving_replaces_decoders_and_nothing_else(fitted, tmp_path):
     with pytest.raises(ValueError, match="exists and is no decoder"):
         fitted.save(tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+def test_a_save_that_fails_at_the_last_moment_leaves_the_old_decoder(fitted, tmp_path, monkeypatch):
+    fitted.save(tmp_path / "decoder")
+    card, replace = (tmp_path / "decoder" / "model_card.md").read_text(), os.replace
+
+    def broken(source, target):
+        if str(source).endswith(".part"):
+            raise OSError("no more files can be renamed")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", broken)
+    with pytest.raises(OSError, match="no more files"):
+        fitted.save(tmp_path / "decoder")
+    assert [path.name for path in tmp_path.iterdir()] == ["decoder"]
+    assert (tmp_path / "decoder" / "model_card.md").read_text() == card
 
 
 def test_own_estimators_cannot_be_saved(tmp_path):

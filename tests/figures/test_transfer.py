@@ -88,6 +88,8 @@ def test_tiers_know_what_their_names_say():
         assert told is None or (Asked.last[0][0] == told and Asked.last[0][1] is None)
     assert np.isnan(decode("labeled-5", Asked(), X, y, 2)[:10]).all()
     assert Asked.last[1] == 10 and Asked.last[0][0] == 10 and (Asked.last[0][1] == y[:10]).all()
+    few, alone = X[:2], y[:2]  # one trial of each class: there is none to give away
+    assert np.isfinite(decode("labeled-5", Asked(), few, alone, 2)).all() and Asked.last == (None, 2)
 
 
 def test_started_again_it_trains_nothing(script, results):

@@ -52,6 +52,15 @@ def test_what_has_no_uncensored_one_is_left_out(plain):
     assert censored_table(scores).empty and as_markdown(censored_table(scores)) == ""
 
 
+def test_a_tier_that_a_recording_lacks_is_an_empty_cell(plain):
+    scores = scores_of(a=plain, a_x=plain + 0.1 + np.random.default_rng(4).normal(0, 0.01, plain.shape))
+    both = pd.concat([scores.assign(target="none"), scores, scores.assign(recording="there")])
+    header, _, here, there = as_markdown(censored_table(both)).splitlines()
+    where = [header.split(" | ").index(name) for name in ("nothing known", "all unlabelled")]
+    assert [bool(here.split(" | ")[k].strip()) for k in where] == [True, True]
+    assert [bool(there.split(" | ")[k].strip()) for k in where] == [False, True]
+
+
 def test_only_a_gain_beyond_noise_is_bold(plain):
     noise = np.random.default_rng(3).normal(0, 0.05, plain.shape)
     scores = scores_of(a=plain, a_sure=plain + 0.1, a_unsure=plain + noise - noise.mean())

@@ -111,6 +111,8 @@ def test_own_estimators():
         (["riemann+mmd-marginal"], "only networks can be censored"),
         (["person+mmd-total"], "mode='total' is unknown"),
         (["person+gan-marginal"], "method='gan' is unknown"),
+        (["person+mmd-marginal-much"], "has 'person.mmd-marginal-much': 'much' is no weight"),
+        (["censored+mmd-marginal"], "candidates='censored' is unknown"),
         ([FunctionTransformer()], "an estimator needs fit, predict_proba"),
         ([DummyClassifier(), DummyClassifier()], "has 'DummyClassifier' twice"),
     ],
@@ -118,6 +120,11 @@ def test_own_estimators():
 def test_what_is_refused(candidates, message):
     with pytest.raises(ValueError, match=message):
         find_candidates(candidates)
+
+
+def test_names_may_come_from_a_generator():
+    found, censored = find_candidates(name for name in ("riemann", "censored"))
+    assert [candidate.name for candidate in found] == ["riemann"] and censored
 
 
 def test_a_candidate_is_plain_data():
