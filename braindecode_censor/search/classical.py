@@ -16,9 +16,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from braindecode_censor._check import check_choice, check_positive
+from braindecode_censor._check import check_choice, check_positive, check_size
+from braindecode_censor.search import geometry
 from braindecode_censor.search.ensemble import balanced_weights
-from braindecode_censor.search.riemann import FEATURES
+from braindecode_censor.search.features import FEATURES
 from braindecode_censor.trials.dataset import check_labels, read_signals
 from braindecode_censor.trials.stored import LARGEST_COPY
 from braindecode_censor.trials.subject_labels import find_labels
@@ -27,6 +28,7 @@ __all__ = ["TangentSpaceClassifier"]
 
 _FORMAT = "braindecode-censor classical 1"
 _CACHE_BYTES = 400e6
+_SHORTEST = 16  # samples of a piece, and twice as many as there are channels, for the sake of covariances
 
 
 class _Cache:
@@ -66,6 +68,15 @@ def _row_space(vectors):
     return vectors.T @ (axes[:, kept] / np.sqrt(values[kept]))
 
 
+def _cut(trials, pieces):
+    """Cut every trial into pieces of equal length, one after the other."""
+    n_trials, n_chans, n_times = trials.shape
+    pieces = max(1, min(pieces, n_times // max(_SHORTEST, 2 * n_chans)))
+    length = n_times // pieces
+    parts = trials[..., : pieces * length].reshape(n_trials, n_chans, pieces, length)
+    return parts.transpose(0, 2, 1, 3).reshape(n_trials * pieces, n_chans, length), pieces
+
+
 def _some_of(signals, codes):
     """Every trial, or every n-th where all of them would fill the memory: spatial filters need not see all."""
     every = -(-8 * signals.shape[0] * signals.shape[1] * signals.shape[2] // LARGEST_COPY)
@@ -84,7 +95,12 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
     bands : list of (float, float) or None
         For both with "covariance": pass-bands as fractions of the sampling rate, below 0.5.
     windows : int
-        For "power", "waveform" and both with "hjorth": windows of time a trial is cut into.
+        For "power", "waveform" and both with "hjorth": windows of time, each with features of its own.
+    pieces : int
+        Pieces a trial is cut into, each of which is an example of the regression; what it says about the pieces of a
+        trial is averaged. There are fewer where a piece would have less than 16 samples, or less than two for each
+        channel. More examples help where the signal is alike throughout a trial, as of a muscle that
+        holds; they lose the order in time that evoked responses are made of.
     n_filters : int
         For "xdawn" and "waveform": spatial filters per class.
     recentre : bool
@@ -111,11 +127,20 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
     uses_labels = False
 
     def __init__(
-        self, features="covariance", bands=None, windows=8, n_filters=4, recentre=True, prior=5.0, C=0.01
+        self,
+        features="covariance",
+        bands=None,
+        windows=8,
+        pieces=1,
+        n_filters=4,
+        recentre=True,
+        prior=5.0,
+        C=0.01,
     ):
         self.features = features
         self.bands = bands
         self.windows = windows
+        self.pieces = pieces
         self.n_filters = n_filters
         self.recentre = recentre
         self.prior = prior
@@ -148,22 +173,30 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y holds one class, {self.classes_.tolist()}: a classifier needs at least two.")
         self.shape_ = signals.shape[1:]
         kind = self._kind()
-        self.arrays_ = kind.learn(*_some_of(signals, codes)) if kind.supervised else {}
+        self.arrays_ = {}
+        if kind.supervised:
+            some, their_codes = _some_of(signals, codes)
+            some, pieces = _cut(some, self.pieces)
+            self.arrays_ = kind.learn(some, their_codes.repeat(pieces))
         people = [np.flatnonzero(subjects == person) for person in np.unique(subjects)]
         parts = [self._person(signals[mine]) for mine in people]
         for k, centres in enumerate(zip(*(centres for _, centres, _ in parts))):
-            self.arrays_[f"population{k}"] = kind.geometry.mean(np.stack(centres))
+            self.arrays_[f"population{k}"] = geometry.mean(np.stack(centres))
         if self.recentre:
             rows = [vectors for _, _, vectors in parts]
         else:
             rows = [self._differences(blocks, self._population()) for blocks, _, _ in parts]
-        vectors = np.concatenate(rows)[np.argsort(np.concatenate(people))]
-        self._regress(vectors, codes, balanced_weights(codes, subjects) * len(codes))
+        trials = [vectors.reshape(len(mine), -1, vectors.shape[1]) for vectors, mine in zip(rows, people)]
+        trials = np.concatenate(trials)[np.argsort(np.concatenate(people))]
+        codes, subjects = codes.repeat(trials.shape[1]), subjects.repeat(trials.shape[1])
+        weights = balanced_weights(codes, subjects) * len(codes)
+        self._regress(trials.reshape(len(codes), -1), codes, weights)
         self._stream = None
         return self
 
     def _check_parameters(self):
         check_choice("features", self.features, FEATURES)
+        check_size("pieces", self.pieces)
         check_positive("prior", self.prior, or_zero=True)
         check_positive("C", self.C)
         for band in self.bands or ():
@@ -183,19 +216,31 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         kind = self._kind()
 
         def compute():
-            blocks = kind.blocks(np.asarray(X, dtype=float), self.arrays_)
-            centres = [kind.geometry.mean(block) for block in blocks]
+            blocks, _ = self._blocks(X)
+            centres = [geometry.mean(block) for block in blocks]
             return blocks, centres, self._differences(blocks, centres)
 
         if kind.supervised:
             return compute()
         digest = hashlib.sha1(np.ascontiguousarray(X))
-        settings = (X.shape, X.dtype.str, self.features, self.bands, self.windows, self.n_filters)
+        settings = (
+            X.shape,
+            X.dtype.str,
+            self.features,
+            self.bands,
+            self.windows,
+            self.pieces,
+            self.n_filters,
+        )
         digest.update(repr(settings).encode())
         return _CACHE.get(digest.hexdigest(), compute)
 
+    def _blocks(self, X):
+        """Return the features of all pieces, and how many of them a trial has."""
+        X, pieces = _cut(np.asarray(X, dtype=float), self.pieces)
+        return self._kind().blocks(X, self.arrays_), pieces
+
     def _differences(self, blocks, centres):
-        geometry = self._kind().geometry
         return np.concatenate([geometry.difference(b, c) for b, c in zip(blocks, centres)], axis=1)
 
     def _named(self, name):
@@ -234,13 +279,16 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         probabilities : ndarray of shape (n_trials, n_classes)
             Rows sum to one.
         """
-        blocks = self._kind().blocks(np.asarray(self._read(X), dtype=float), self.arrays_)
+        signals = self._read(X)
+        blocks, pieces = self._blocks(signals)
         if self._stream is None:
             vectors = self._differences(blocks, self._centre())
         else:
-            vectors = np.concatenate(
-                [self._next([block[k : k + 1] for block in blocks]) for k in range(len(blocks[0]))]
-            )
+            starts = range(0, len(blocks[0]), pieces)
+            vectors = np.concatenate([self._next([b[k : k + pieces] for b in blocks]) for k in starts])
+        vectors = vectors.reshape(len(signals), pieces, -1).mean(
+            axis=1
+        )  # the average of what is linear in them
         scores = vectors @ self.arrays_["coef"].T + self.arrays_["intercept"]
         scores -= scores.max(axis=1, keepdims=True)
         odds = np.exp(scores)
@@ -295,7 +343,6 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         person = self._copy()
         if self.recentre:
             share = len(signals) / (len(signals) + self.prior)
-            geometry = self._kind().geometry
             for k, (population, own) in enumerate(zip(self._population(), self._person(signals)[1])):
                 person.arrays_[f"person{k}"] = geometry.between(population, own, share)
         person.n_target_ = len(signals)
@@ -317,11 +364,12 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
 
     def _next(self, trial):
         """Move the centre by one trial and see the trial from there."""
-        geometry, stream = self._kind().geometry, self._stream
+        stream = self._stream
         if self.recentre:
             stream["weight"] += 1
-            pairs = zip(stream["centres"], trial)
-            stream["centres"] = [geometry.between(c, block[0], 1 / stream["weight"]) for c, block in pairs]
+            means = [block[0] if len(block) == 1 else geometry.mean(block) for block in trial]
+            pairs = zip(stream["centres"], means)
+            stream["centres"] = [geometry.between(c, mean, 1 / stream["weight"]) for c, mean in pairs]
         return self._differences(trial, stream["centres"])
 
     def _copy(self):

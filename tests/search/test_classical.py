@@ -7,12 +7,13 @@ from sklearn.base import clone
 from sklearn.covariance import oas
 from sklearn.linear_model import LogisticRegression
 
+from braindecode_censor.search import geometry
 from braindecode_censor.search.classical import TangentSpaceClassifier, _row_space
+from braindecode_censor.search.features import FEATURES, shrunk_covariances
 from braindecode_censor.search.heldout import balanced_accuracy
-from braindecode_censor.search.riemann import FEATURES, Matrices, Vectors, shrunk_covariances
 
 BANDS = [[0.02, 0.1], [0.1, 0.3]]
-ALL = [{"features": name} for name in FEATURES] + [{"bands": BANDS}, {"recentre": False}]
+ALL = [{"features": name} for name in FEATURES] + [{"bands": BANDS}, {"recentre": False}, {"pieces": 3}]
 IDS = ["-".join(map(str, kind.values()))[:20] for kind in ALL]
 
 
@@ -46,20 +47,20 @@ def test_the_mean_commutes_with_mixing():
     rng = np.random.default_rng(0)
     C = shrunk_covariances(rng.normal(size=(20, 4, 30)) * rng.uniform(0.5, 2, size=(20, 4, 1)))
     A = rng.normal(size=(4, 4))
-    np.testing.assert_allclose(Matrices().mean(A @ C @ A.T), A @ Matrices().mean(C) @ A.T, rtol=1e-8)
+    np.testing.assert_allclose(geometry.mean(A @ C @ A.T), A @ geometry.mean(C) @ A.T, rtol=1e-8)
 
 
 def test_matrices_of_commuting_diagonals_are_vectors_of_logarithms():
     rng = np.random.default_rng(0)
     logs = rng.normal(size=(8, 3))
     diagonal = np.einsum("ni,ij->nij", np.exp(logs), np.eye(3))
-    centre = Matrices().mean(diagonal)
+    centre = geometry.mean(diagonal)
     np.testing.assert_allclose(np.log(np.diag(centre)), logs.mean(axis=0), atol=1e-6)
-    moved = Matrices().between(centre, diagonal[0], 0.3)
+    moved = geometry.between(centre, diagonal[0], 0.3)
     np.testing.assert_allclose(
-        np.log(np.diag(moved)), Vectors().between(np.log(np.diag(centre)), logs[0], 0.3), atol=1e-6
+        np.log(np.diag(moved)), geometry.between(np.log(np.diag(centre)), logs[0], 0.3), atol=1e-6
     )
-    away = Matrices().difference(diagonal, centre)
+    away = geometry.difference(diagonal, centre)
     np.testing.assert_allclose(
         (away**2).sum(axis=1), ((logs - logs.mean(axis=0)) ** 2).sum(axis=1), atol=1e-5
     )
@@ -196,11 +197,33 @@ def test_two_kinds_of_features_side_by_side_are_each_seen_from_their_own_centre(
     both, X, _ = fitted(data, features="hjorth-covariance", windows=2, recentre=recentre)
     alone = [fitted(data, features=k, windows=2, recentre=recentre)[0] for k in ("hjorth", "covariance")]
     for known in (lambda clf: clf, lambda clf: clf.adapt(X[:7])):
-        rows = [
-            clf._differences(clf._kind().blocks(X, clf.arrays_), clf._centre())
-            for clf in map(known, [both, *alone])
-        ]
+        rows = [clf._differences(clf._blocks(X)[0], clf._centre()) for clf in map(known, [both, *alone])]
         np.testing.assert_allclose(rows[0], np.concatenate(rows[1:], axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize("features", ["hjorth-covariance", "xdawn"])
+def test_pieces_are_trials_whose_answers_are_averaged(data, features):
+    """Cut by hand, trained on, and averaged: logarithms of probabilities, up to what all classes have in common."""
+    X, y, subjects = data
+    clf = TangentSpaceClassifier(features, windows=1, pieces=3, prior=0.0).fit(X, y, subjects)
+    length = X.shape[-1] // 3
+    cut = np.concatenate([np.stack([x[:, k * length : (k + 1) * length] for k in range(3)]) for x in X])
+    by_hand = TangentSpaceClassifier(features, windows=1, prior=0.0).fit(cut, y.repeat(3), subjects.repeat(3))
+    np.testing.assert_allclose(clf.arrays_["coef"], by_hand.arrays_["coef"], rtol=1e-5)
+    mine = subjects == 1
+    for one, other in ((clf, by_hand), (clf.adapt(X[mine]), by_hand.adapt(cut[mine.repeat(3)]))):
+        logs = np.log(other.predict_proba(cut)).reshape(len(X), 3, -1).mean(axis=1)
+        expected = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(one.predict_proba(X), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_chans, n_times, pieces", [(3, 40, 2), (12, 72, 3)])
+def test_pieces_have_sixteen_samples_and_two_for_each_channel(n_chans, n_times, pieces):
+    X, y, subjects = mixed_people(3, 8, n_chans=n_chans, n_times=n_times)
+    many, few = (TangentSpaceClassifier(pieces=k).fit(X, y, subjects) for k in (9, pieces))
+    np.testing.assert_array_equal(many.predict_proba(X), few.predict_proba(X))
+    one = TangentSpaceClassifier(pieces=1).fit(X, y, subjects)
+    assert np.abs(many.predict_proba(X) - one.predict_proba(X)).max() > 1e-3
 
 
 def test_bad_input(data, tmp_path):

@@ -1,196 +1,18 @@
-"""Features of trials and their centres: what is subtracted so that people become comparable.
+"""Features of trials for classical decoders: covariance matrices, evoked responses, powers and Hjorth's parameters.
 
-Two kinds of features share one interface. Covariance matrices have the Riemannian mean for a centre, geodesics
-between centres, and tangent vectors for differences; vectors have their mean, straight lines and plain differences.
-The same kind of mean is used on both sides, for the people of the training and for the new one.
+A class has ``blocks(X, arrays)``, which returns arrays of matrices or of vectors, one row per trial. Those that are
+``supervised`` learn filters from classes first, ``learn(X, codes)``.
 """
 
-import warnings
-
 import numpy as np
-from pyriemann.geometry.base import invsqrtm, logm
-from pyriemann.geometry.geodesic import geodesic_riemann
-from pyriemann.geometry.mean import mean_riemann
-from pyriemann.geometry.tangentspace import upper
 from pyriemann.spatialfilters import Xdawn
 from scipy.signal import butter, sosfiltfilt
 
-__all__ = ["FEATURES", "Matrices", "Vectors", "shrunk_covariances"]
+__all__ = ["FEATURES", "shrunk_covariances"]
 
 _RIDGE = 1e-7  # of a matrix's own mean variance, so that silent channels can be inverted
 _TINY = 1e-30
 _MOST_FILTERS = 12
-_STEPS = 3  # towards a Riemannian mean; the third changes hundredths
-
-
-class Matrices:
-    """Symmetric positive definite matrices, with Riemannian means."""
-
-    def mean(self, features):
-        """Return the centre of some trials.
-
-        Parameters
-        ----------
-        features : ndarray of shape (n_trials, d, d)
-            Matrices.
-
-        Returns
-        -------
-        centre : ndarray of shape (d, d)
-            Their Riemannian mean, approximated by a few steps from the arithmetic one. Every step commutes with
-            a mixing of channels, so the approximation loses nothing of what recentring is for.
-        """
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Convergence not reached")
-            return mean_riemann(features, maxiter=_STEPS, init=features.mean(axis=0))
-
-    def between(self, first, second, share):
-        """Return a point on the way from one centre to another.
-
-        Parameters
-        ----------
-        first, second : ndarray of shape (d, d)
-            Centres.
-        share : float
-            0 returns the first, 1 the second.
-
-        Returns
-        -------
-        centre : ndarray of shape (d, d)
-            On the geodesic.
-        """
-        return geodesic_riemann(first, second, share)
-
-    def difference(self, features, centre):
-        """Return trials as seen from a centre.
-
-        Parameters
-        ----------
-        features : ndarray of shape (n_trials, d, d)
-            Matrices.
-        centre : ndarray of shape (d, d)
-            Centre.
-
-        Returns
-        -------
-        vectors : ndarray of shape (n_trials, d * (d + 1) / 2)
-            Tangent vectors.
-        """
-        white = invsqrtm(centre)
-        return upper(logm(_symmetric(white @ features @ white)))
-
-
-class Vectors:
-    """Vectors, with plain means."""
-
-    def mean(self, features):
-        """Return the centre of some trials.
-
-        Parameters
-        ----------
-        features : ndarray of shape (n_trials, d)
-            Vectors.
-
-        Returns
-        -------
-        centre : ndarray of shape (d,)
-            Their mean.
-        """
-        return features.mean(axis=0)
-
-    def between(self, first, second, share):
-        """Return a point on the way from one centre to another.
-
-        Parameters
-        ----------
-        first, second : ndarray of shape (d,)
-            Centres.
-        share : float
-            0 returns the first, 1 the second.
-
-        Returns
-        -------
-        centre : ndarray of shape (d,)
-            On the line.
-        """
-        return (1 - share) * first + share * second
-
-    def difference(self, features, centre):
-        """Return trials as seen from a centre.
-
-        Parameters
-        ----------
-        features : ndarray of shape (n_trials, d)
-            Vectors.
-        centre : ndarray of shape (d,)
-            Centre.
-
-        Returns
-        -------
-        vectors : ndarray of shape (n_trials, d)
-            Differences.
-        """
-        return features - centre
-
-
-class Either:
-    """Matrices in some blocks and vectors in others: each with its own kind of mean."""
-
-    def mean(self, features):
-        """Return the centre of some trials.
-
-        Parameters
-        ----------
-        features : ndarray of shape (n_trials, d, d) or (n_trials, d)
-            Matrices or vectors.
-
-        Returns
-        -------
-        centre : ndarray of shape (d, d) or (d,)
-            Their mean.
-        """
-        return self._kind(features[0]).mean(features)
-
-    def between(self, first, second, share):
-        """Return a point on the way from one centre to another.
-
-        Parameters
-        ----------
-        first, second : ndarray of shape (d, d) or (d,)
-            Centres.
-        share : float
-            0 returns the first, 1 the second.
-
-        Returns
-        -------
-        centre : ndarray of shape (d, d) or (d,)
-            On the geodesic, or on the line.
-        """
-        return self._kind(first).between(first, second, share)
-
-    def difference(self, features, centre):
-        """Return trials as seen from a centre.
-
-        Parameters
-        ----------
-        features : ndarray of shape (n_trials, d, d) or (n_trials, d)
-            Matrices or vectors.
-        centre : ndarray of shape (d, d) or (d,)
-            Centre.
-
-        Returns
-        -------
-        vectors : ndarray of shape (n_trials, d * (d + 1) / 2) or (n_trials, d)
-            Tangent vectors, or differences.
-        """
-        return self._kind(centre).difference(features, centre)
-
-    def _kind(self, centre):
-        return Matrices() if centre.ndim == 2 else Vectors()
-
-
-def _symmetric(matrices):
-    return (matrices + np.swapaxes(matrices, -1, -2)) / 2
 
 
 def shrunk_covariances(X):
@@ -232,7 +54,7 @@ class CovarianceFeatures:
         Options of other features.
     """
 
-    geometry, supervised = Matrices(), False
+    supervised = False
 
     def __init__(self, bands=None, **unused):
         self.bands = bands
@@ -268,7 +90,7 @@ class PowerFeatures:
         Options of other features.
     """
 
-    geometry, supervised = Vectors(), False
+    supervised = False
 
     def __init__(self, windows=8, **unused):
         self.windows = windows
@@ -344,7 +166,7 @@ class HjorthCovarianceFeatures:
         Options of other features.
     """
 
-    geometry, supervised = Either(), False
+    supervised = False
 
     def __init__(self, bands=None, windows=8, **unused):
         self.parts = HjorthFeatures(windows), CovarianceFeatures(bands)
@@ -378,7 +200,7 @@ class XdawnFeatures:
         Options of other features.
     """
 
-    geometry, supervised = Matrices(), True
+    supervised = True
 
     def __init__(self, n_filters=4, **unused):
         self.n_filters = n_filters
@@ -439,7 +261,7 @@ class WaveformFeatures(XdawnFeatures):
         Options of other features.
     """
 
-    geometry, supervised = Vectors(), True
+    supervised = True
 
     def __init__(self, n_filters=4, windows=16, **unused):
         self.n_filters = n_filters
