@@ -66,15 +66,15 @@ def make_tasks(stage, grid, subjects, training, epochs):
     tasks : list of (int, CensoredEEGClassifier, ndarray)
         What ``train_fleet`` takes.
     """
-    roster = np.unique(subjects).tolist()
-    tests, settings = roster[:1], list(grid)
+    all_subjects = np.unique(subjects).tolist()
+    tests, settings = all_subjects[:1], list(grid)
     if stage == "cross-validation":
         firsts = {(setting.method, setting.mode): setting for setting in grid}
-        tests, settings = roster, [BASELINE, *(s for s in firsts.values() if s.method in METHODS)]
+        tests, settings = all_subjects, [BASELINE, *(s for s in firsts.values() if s.method in METHODS)]
     training = {**training, "max_epochs": epochs}
     pairs = [(test, setting) for setting in settings for test in tests]
     return [
-        (k, make_estimator(setting, 0, training, roster), np.flatnonzero(subjects != test))
+        (k, make_estimator(setting, 0, training, all_subjects), np.flatnonzero(subjects != test))
         for k, (test, setting) in enumerate(pairs)
     ]
 

@@ -19,7 +19,7 @@ __all__ = ["Member", "graph_key"]
 
 # Arguments that act on one member only; all others decide about the graph.
 _OWN = {"weight", "lr", "schedule", "warmup", "critic_lr", "random_state", "max_epochs", "max_steps"}
-_OWN |= {"patience", "valid_subject", "roster", "prior", "verbose"}
+_OWN |= {"patience", "valid_subject", "all_subjects", "prior", "verbose"}
 # Arguments that decide what the encoder computes, beside those of the module and of the signals.
 _ENCODER = {"fast", "layer", "normalize", "augment", "batch_norm_momentum", "device", "cropped"}
 

@@ -125,8 +125,9 @@ class Leakage:
         Returns
         -------
         left : dict of str to float
-            ``excess``, the accuracy over chance of the probe that the mode fights, and ``share``, that excess over
-            the baseline's, which for balanced batches is plain ones; NaN where the baseline hardly leaks.
+            ``excess``, the accuracy of the probe that the mode fights less chance, and ``share``, that excess divided
+            by the baseline's; NaN where the baseline hardly leaks. The baseline is the training with the same batches
+            and no penalty; for the control "batches", which is just that, it is the one with shuffled batches.
         """
         control, _, mode, _ = setting
         # complementary censoring has the batches of the marginal one

@@ -79,10 +79,10 @@ def nested_gain(gains, groups, none=False, level=0.95, n_draws=2000, seed=0):
     Notes
     -----
     All people choose from the same scores, so their nested gains are no independent numbers, and a t-test of them finds
-    gains twice as often as it should where there are none. So the choice is part of what is repeated. A sample has the
-    gains of a study in which no setting gains anything: means of settings are taken out, and what is left is given
-    random signs, the same for all numbers of a person, and for what a seed does to everybody the same for the seed (a
-    wild bootstrap over people and seeds). The nested choice is made anew in every sample. Settings that clearly hurt
+    gains twice as often as it should where there are none. So the choice is part of what is repeated. Each
+    sample imitates a study without any gain (a wild bootstrap over people and seeds): every setting's mean is
+    subtracted; then each person's deviations are multiplied by one random sign per person, and what a seed does to
+    everybody by one random sign per seed. The nested choice is made anew in every sample. Settings that clearly hurt
     keep their distance from the best: those that destroy the task differ widely between people, and would be chosen
     by luck in samples in which they do no harm, though nobody would choose them. A loss is clear when it is more
     than :math:`\sqrt{2 \log \log n}` of its standard errors, n being the number of people, which is Hansen's bound.

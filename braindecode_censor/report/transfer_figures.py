@@ -148,7 +148,7 @@ def draw_people(scores, target="unlabeled"):
 
 
 def draw_weights(weights):
-    """Draw how much every candidate counts in the average for tomorrow's person, by what is known of the person.
+    """Draw how much every candidate counts in the average for the next person, by what is known of the person.
 
     Parameters
     ----------

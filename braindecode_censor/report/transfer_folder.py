@@ -49,7 +49,7 @@ FIGURES = {
         draw.draw_weights,
         "weights",
         "Weights in the ensemble",
-        "How much every candidate counts for tomorrow's person, by what is known of this person.",
+        "How much every candidate counts for the next person, by what is known of this person.",
     ),
     "learning": (
         draw.draw_learning,

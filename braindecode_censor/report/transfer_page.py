@@ -127,7 +127,7 @@ def _people(found, subjects):
 
 
 def _kept(found):
-    """Names of the candidates that the average for tomorrow's person is made of, in the tier that is shown."""
+    """Names of the candidates that the average for the next person is made of, in the tier that is shown."""
     tier = "unlabeled" if "unlabeled" in set(found.weights["target"]) else found.weights["target"].iloc[0]
     weights = found.weights[found.weights["target"] == tier].groupby("decoder")["weight"].mean()
     return weights[weights >= 0.01].sort_values(ascending=False).index.tolist()

@@ -293,7 +293,7 @@ def _short(value, length=200):
 
 
 # What settings and folds decide, training by training.
-_OF_ONE_TRAINING = ("penalty", "censoring", "weight", "valid_subject", "roster", "random_state")
+_OF_ONE_TRAINING = ("penalty", "censoring", "weight", "valid_subject", "all_subjects", "random_state")
 #: Name -> grid and how long to train. "paper" is the paper's protocol: 500 epochs, all of them trained.
 PRESETS = {
     "paper": (PAPER_GRID, {"max_epochs": 500, "batch_size": 64, "lr": 1e-3, "patience": None}),

@@ -223,9 +223,8 @@ class XdawnFeatures:
         # With many classes fewer filters each: the cost of matrices grows with the cube of their size.
         n_filters = min(self.n_filters, X.shape[1], max(1, _MOST_FILTERS // len(np.unique(codes))))
         found = Xdawn(n_filters, estimator="oas" if X.shape[1] > 1 else "scm").fit(X, codes)
-        scale = (
-            np.abs(found.filters_ @ X.mean(axis=0)).max() + _TINY
-        )  # of the unit of the signals nothing is left
+        # divided by this, the features do not depend on the unit of the signals, volts or microvolts
+        scale = np.abs(found.filters_ @ X.mean(axis=0)).max() + _TINY
         return {"filters": found.filters_ / scale, "responses": found.evokeds_ / scale}
 
     def blocks(self, X, arrays):

@@ -1,6 +1,6 @@
 """Held-out probabilities, the currency of the search: every rule, table and figure is computed from them.
 
-For tomorrow's person all pairs vote. For an honest score of person t only the models trained without t may be used,
+For the next person all pairs vote. For an honest score of person t only the models trained without t may be used,
 and weights are chosen from what these very models say about t's partners, whom they have not seen either.
 """
 

@@ -107,7 +107,7 @@ def make_estimator(setting, seed, training, all_subjects, valid_subject="rotate"
     return CensoredEEGClassifier(
         **{**training, **setting.parameters()},
         random_state=seed,
-        roster=list(all_subjects),
+        all_subjects=list(all_subjects),
         valid_subject=valid_subject,
     )
 

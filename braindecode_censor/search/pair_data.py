@@ -81,7 +81,7 @@ class PairData:
         """
         others = np.setdiff1d(np.arange(self.n_people), self.pairs[position])
         if self.most is not None:
-            # the first ones of the same order for every number, so that a curve grows by people added
+            # people are shuffled once per pair and the first are kept, so that larger sets contain the smaller ones
             rng = np.random.default_rng(seed_of_pair(self.random_state, position))
             others = rng.permutation(others)[: self.most]
         return np.flatnonzero(np.isin(self.people, others))

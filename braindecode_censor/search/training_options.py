@@ -17,7 +17,7 @@ __all__ = ["check_training"]
 _DECIDED = {
     "random_state": "seed decides",
     "valid_subject": "the folds decide",
-    "roster": "the dataset decides",
+    "all_subjects": "the dataset decides",
     "penalty": "preset decides",
     "censoring": "preset decides",
     "weight": "preset decides",

@@ -66,7 +66,7 @@ def score_seeds(found):
 
 
 def weigh(heldout, kinds):
-    """Return how much every candidate counts in the average for tomorrow's person.
+    """Return how much every candidate counts in the average for the next person.
 
     Parameters
     ----------

@@ -11,7 +11,11 @@ from braindecode_censor.trials.splits import validation_subject
 
 __all__ = ["subject_digests", "training_key", "versions"]
 
-_UNIMPORTANT = {"verbose", "valid_subject", "roster"}  # the first changes nothing, the others are resolved
+_UNIMPORTANT = {
+    "verbose",
+    "valid_subject",
+    "all_subjects",
+}  # the first changes nothing, the others are resolved
 
 
 def versions():
@@ -76,7 +80,7 @@ def training_key(estimator, subjects, digests):
     params = {k: v for k, v in estimator.get_params(deep=False).items() if k not in _UNIMPORTANT}
     valid = estimator.valid_subject
     if isinstance(valid, str) and valid == "rotate":
-        valid = validation_subject(subjects, estimator.roster)
+        valid = validation_subject(subjects, estimator.all_subjects)
     subjects = np.asarray(subjects)
     order = subjects.tolist()
     if subjects.dtype == object:  # whose elements may be numpy's; of other types tolist makes plain ones

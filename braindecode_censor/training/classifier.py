@@ -83,7 +83,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
     valid_subject : object
         Who validates. None: nobody, all trials are trained on. A label, or a list of them: these people. "rotate": the
         successor of the subject that is missing (see :func:`~braindecode_censor.trials.splits.validation_subject`).
-    roster : list or None
+    all_subjects : list or None
         All subjects of the study, for "rotate" when their labels are not consecutive.
     patience : int or None
         Stop after so many epochs without a lower validation loss; None trains to the end.
@@ -163,7 +163,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         max_epochs=None,
         keep="last",
         valid_subject=None,
-        roster=None,
+        all_subjects=None,
         patience=None,
         batch_norm_momentum=0.1,
         fast=True,
@@ -197,7 +197,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         self.max_steps = max_steps
         self.keep = keep
         self.valid_subject = valid_subject
-        self.roster = roster
+        self.all_subjects = all_subjects
         self.patience = patience
         self.batch_norm_momentum = batch_norm_momentum
         self.fast = fast

@@ -76,7 +76,7 @@ def encode(y, classes, remedy):
     return np.array([places[label] for label in y.tolist()], dtype=np.int64)
 
 
-def choose_validation(valid_subject, subjects, roster=None):
+def choose_validation(valid_subject, subjects, all_subjects=None):
     """Choose who validates.
 
     Parameters
@@ -85,7 +85,7 @@ def choose_validation(valid_subject, subjects, roster=None):
         "rotate", the label of a person, a list of labels, or None for nobody.
     subjects : ndarray of shape (n_trials,)
         Whose trial each one is.
-    roster : list or None
+    all_subjects : list or None
         All people of the study, for "rotate".
 
     Returns
@@ -96,7 +96,7 @@ def choose_validation(valid_subject, subjects, roster=None):
     if valid_subject is None:
         return []
     if isinstance(valid_subject, str) and valid_subject == "rotate":
-        valid_subject = validation_subject(subjects, roster)
+        valid_subject = validation_subject(subjects, all_subjects)
     several = isinstance(valid_subject, (list, tuple, set, np.ndarray)) and np.ndim(valid_subject) == 1
     chosen = list(valid_subject) if several else [valid_subject]
     if not chosen:

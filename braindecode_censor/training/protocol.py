@@ -87,7 +87,7 @@ class _ProtocolClassifier(_PartsClassifier):
 
     def _split(self, codes, subjects, continues=False):
         """Decide who validates, what a batch holds, and what a class weighs."""
-        chosen = choose_validation(self.valid_subject, subjects, self.roster)
+        chosen = choose_validation(self.valid_subject, subjects, self.all_subjects)
         train, valid = split_people(subjects, chosen)
         check_training_part(codes, subjects, train, chosen, self.classes_inferred_, self.penalty is not None)
         self.valid_subject_ = chosen if len(chosen) > 1 else chosen[0] if chosen else None

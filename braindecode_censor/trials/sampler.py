@@ -134,7 +134,7 @@ class SubjectBatches:
         return share / share.sum()
 
     def _batch(self):
-        # sorted, so that batches of all subjects have equal labels, of which nothing has to be found out twice
+        # sorted, so that batches of the same subjects have identical labels, and what depends on labels is cached
         subjects, classes = sorted(self._subjects.deal().tolist()), sorted(self._classes.deal().tolist())
         drawn = [self._decks[m, c].deal() for m in subjects for c in classes if (m, c) in self._decks]
         if not drawn:  # none of these subjects has any of these classes; rare, and an empty batch is none

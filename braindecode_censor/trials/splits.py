@@ -11,14 +11,14 @@ __all__ = ["split_subject", "validation_subject"]
 _NUMBERED = re.compile(r"^(\D*)(\d+)(\D*)$")
 
 
-def validation_subject(subjects, roster=None):
+def validation_subject(subjects, all_subjects=None):
     """Choose the validation subject: the successor of the one that is missing.
 
     Parameters
     ----------
     subjects : array-like of shape (n_trials,)
         Subject of every trial that may be trained on. The test subject's trials are not among them.
-    roster : sequence or None
+    all_subjects : sequence or None
         All subjects of the study, in order. None infers it from the labels.
 
     Returns
@@ -28,18 +28,18 @@ def validation_subject(subjects, roster=None):
 
     Notes
     -----
-    In a leave-one-subject-out run over a roster of M subjects, fold m trains without subject m, and this rule
-    answers the next one in the roster (cyclically), so each subject validates exactly once. When several are
+    In a leave-one-subject-out run over all M subjects of a study, fold m trains without subject m, and this rule
+    answers the next one of all (cyclically), so each subject validates exactly once. When several are
     missing (grouped folds, a grid search inside a fold) the choice still turns with each of them: it starts
-    ``sum(positions of the missing) + number of the missing`` places into the roster and takes the first
+    ``sum(positions of the missing) + number of the missing`` places into the list of all and takes the first
     subject that is there.
 
     An estimator sees only the labels of the trials it may train on. If those are consecutive numbers, or
     names that differ in a number alone (``S01``, ``S02``), with one hole or none, the missing subject is the
-    hole or one of the two ends, and both ends have the lowest subject as their successor: no roster is
+    hole or one of the two ends, and both ends have the lowest subject as their successor: the list is not
     needed. With gaps or free names *no* rule that sees only the training labels can use every subject once.
     (For three subjects out of four or more it would have to orient each pair of subjects so that every triple
-    forms a cycle, which no tournament on four vertices does.) Then pass `roster`; without it the choice is
+    forms a cycle, which no tournament on four vertices does.) Then pass `all_subjects`; without it the choice is
     still deterministic and still turns, but some subjects validate twice and others never, and a warning
     says so.
 
@@ -47,23 +47,23 @@ def validation_subject(subjects, roster=None):
     --------
     >>> [int(validation_subject([s for s in (1, 2, 3, 4) if s != held_out])) for held_out in (1, 2, 3, 4)]
     [2, 3, 4, 1]
-    >>> validation_subject(["anna", "dora"], roster=["anna", "bert", "dora"]).item()
+    >>> validation_subject(["anna", "dora"], all_subjects=["anna", "bert", "dora"]).item()
     'dora'
     """
     present = np.unique(np.asarray(subjects))
-    if roster is not None:
-        return _successor(present, list(roster), _check_roster(present, list(roster)))
+    if all_subjects is not None:
+        return _successor(present, list(all_subjects), _missing_subjects(present, list(all_subjects)))
     numbers = _numbers(present)
     if numbers is None:
-        _warn_unknown_roster(present)
+        _warn_unknown_subjects(present)
         digest = hashlib.sha256("\n".join(map(str, present)).encode()).digest()
         return present[int.from_bytes(digest[:8], "big") % len(present)]
     by_number = dict(zip(numbers, present))
-    # The roster is all numbers from the first to the last; these may be too many to write them down.
+    # All subjects are all numbers from the first to the last; these may be too many to write them down.
     first, size = min(numbers), max(numbers) - min(numbers) + 1
     n_holes = size - len(by_number)
     if n_holes > 1:
-        _warn_unknown_roster(present)
+        _warn_unknown_subjects(present)
     holes = size * (size - 1) // 2 - sum(number - first for number in by_number)  # sum of their positions
     start = first + (holes + n_holes) % size
     return by_number[min(by_number, key=lambda number: (number - start) % size)]
@@ -97,25 +97,25 @@ def split_subject(subjects, valid_subject):
     return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
 
 
-def _successor(present, roster, missing):
-    position = {subject: place for place, subject in enumerate(roster)}
+def _successor(present, all_subjects, missing):
+    position = {subject: place for place, subject in enumerate(all_subjects)}
     start = sum(position[subject] for subject in missing) + len(missing)
     present = set(present.tolist() if isinstance(present, np.ndarray) else present)
-    turned = (roster[(start + step) % len(roster)] for step in range(len(roster)))
+    turned = (all_subjects[(start + step) % len(all_subjects)] for step in range(len(all_subjects)))
     chosen = next(subject for subject in turned if subject in present)
     return np.asarray(chosen)[()]
 
 
-def _check_roster(present, roster):
-    known = set(roster)
+def _missing_subjects(present, all_subjects):
+    known = set(all_subjects)
     unknown = [subject for subject in present.tolist() if subject not in known]
     if unknown:
         raise ValueError(
-            f"roster={roster!r} lacks the subjects {unknown}: it must list every subject of the study, "
+            f"all_subjects={all_subjects!r} lacks the subjects {unknown}: it must list every subject of the study, "
             "with the same type as the subject labels."
         )
     present = set(present.tolist())
-    return [subject for subject in roster if subject not in present]
+    return [subject for subject in all_subjects if subject not in present]
 
 
 def _numbers(present):
@@ -131,10 +131,10 @@ def _numbers(present):
     return [int(m[2]) for m in matches]
 
 
-def _warn_unknown_roster(present):
+def _warn_unknown_subjects(present):
     warnings.warn(
         f"The subject labels {present.tolist()} are not consecutive, so the held-out subject cannot be told "
-        "from them and some subjects may validate more often than others. Pass roster=[...] with all "
+        "from them and some subjects may validate more often than others. Pass all_subjects=[...] with all "
         "subjects of the study to use each of them once in a leave-one-subject-out run.",
         UserWarning,
         stacklevel=3,

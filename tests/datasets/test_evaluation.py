@@ -87,7 +87,7 @@ def test_the_censored_classifier_runs_in_a_real_evaluation(recordings, name, tmp
     net = CensoredEEGClassifier(
         module="EEGNet",
         valid_subject="rotate",
-        roster=dataset.subject_list,
+        all_subjects=dataset.subject_list,
         penalty="mmd",
         censoring="marginal",
         weight=0.1,

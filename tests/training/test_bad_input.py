@@ -82,7 +82,7 @@ def test_bad_data(data, paper, case):
         ({"penalty": None, "censoring": "cond"}, "censoring='cond' is unknown"),
         ({"patience": 0}, "patience=0 must be"),
         ({"valid_subject": 17}, "valid_subject=17 has no trials"),
-        ({"roster": [1, 2]}, r"roster=\[1, 2\] lacks the subjects"),
+        ({"all_subjects": [1, 2]}, r"all_subjects=\[1, 2\] lacks the subjects"),
         ({"batch_norm_momentum": 1.5}, "batch_norm_momentum=1.5 must be in"),
         ({"batch_size": 1}, "batch_size=1 must be an integer of at least 2"),
         ({"layer": "head"}, "layer='head' is not in FastEEGNet"),

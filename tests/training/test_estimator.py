@@ -27,11 +27,11 @@ def _fit(data, quick, **options):
 
 
 def test_clone_of_a_fitted_estimator_is_unfitted_and_knows_no_data(data, quick):
-    clf = _fit(data, quick, weight=3.0, roster=[1, 2, 3, 4, 5])
+    clf = _fit(data, quick, weight=3.0, all_subjects=[1, 2, 3, 4, 5])
     copy = clone(clf)
     assert not hasattr(copy, "module_")
     assert copy.get_params(deep=False).keys() == CensoredEEGClassifier(**quick).get_params(deep=False).keys()
-    assert (copy.weight, copy.roster, copy.max_epochs) == (3.0, [1, 2, 3, 4, 5], quick["max_epochs"])
+    assert (copy.weight, copy.all_subjects, copy.max_epochs) == (3.0, [1, 2, 3, 4, 5], quick["max_epochs"])
     # Braindecode writes n_chans into the parameters; a clone or a second fit would then reject other data.
     narrow = data[0][:, :2], data[1], data[2]
     assert _fit(narrow, copy.get_params(deep=False)).predict(narrow[0]).shape == (160,)
@@ -93,7 +93,9 @@ NAMES = [
 def test_each_subject_validates_once_in_a_leave_one_subject_out_run(data, paper, names):
     x, y, subjects = data
     subjects = np.asarray(names)[subjects - 1]
-    clf = CensoredEEGClassifier(roster=None if names[0] in (1, "S8") else names, **{**paper, "max_epochs": 1})
+    clf = CensoredEEGClassifier(
+        all_subjects=None if names[0] in (1, "S8") else names, **{**paper, "max_epochs": 1}
+    )
     result = cross_validate(
         clf,
         x,

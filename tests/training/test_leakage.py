@@ -69,12 +69,15 @@ def test_halves(labels):
 def test_the_interval_covers(labels):
     """Over repetitions, 95 % intervals of a known accuracy hold it about that often."""
     subjects, y = np.tile([0, 1], 100), np.zeros(200)
-    truth, covered = 0.8413 - 0.5, []  # two normal subjects, two standard deviations apart
+    truth, covered, widths = 0.8413 - 0.5, [], []  # two normal subjects, two standard deviations apart
     for seed in range(30):
         z = np.random.default_rng(seed).normal(size=(200, 1)) + 2 * subjects[:, None]
         row = leakage(z, y, subjects, n_splits=2, n_boot=400, random_state=seed, probes=("logistic",)).iloc[0]
         covered.append(row.low <= truth <= row.high)
-    assert 0.8 <= np.mean(covered) <= 1.0
+        widths.append(row.high - row.low)
+    assert np.mean(covered) >= 0.8
+    expected = 2 * 1.96 * np.sqrt(0.8413 * 0.1587 / 200)
+    assert np.mean(widths) == pytest.approx(expected, rel=0.2), "an interval of everything covers, too"
 
 
 def test_the_estimators_report(data, quick):

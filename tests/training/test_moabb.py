@@ -85,9 +85,9 @@ def test_a_leave_one_subject_out_run_stores_the_validation_score(tmp_path):
     assert list(tmp_path.rglob("*.hdf5"))
 
 
-def test_labels_with_gaps_rotate_with_a_roster(tmp_path):
+def test_labels_with_gaps_rotate_with_a_list_of_all_subjects(tmp_path):
     dataset = _dataset(subjects=(2, 5, 6, 11))
-    results = _evaluate(dataset, {"mmd": _pipeline(roster=dataset.subject_list)}, tmp_path)
+    results = _evaluate(dataset, {"mmd": _pipeline(all_subjects=dataset.subject_list)}, tmp_path)
     assert sorted(results["score_valid_subject"]) == [2, 5, 6, 11]
 
 

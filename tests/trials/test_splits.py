@@ -9,9 +9,9 @@ import pytest
 from braindecode_censor.trials.splits import split_subject, validation_subject
 
 
-def _rotation(people, roster=None):
+def _rotation(people, all_subjects=None):
     """Validation subject of every fold."""
-    return [validation_subject([p for p in people if p != held_out], roster) for held_out in people]
+    return [validation_subject([p for p in people if p != held_out], all_subjects) for held_out in people]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_consecutive_labels_need_no_roster(people):
     "people", [[1, 2, 5, 9, 12], ["anna", "bert", "dora"], ["S1", "S4", "S9", "S16"], [7, 3, 11, 2]], ids=str
 )
 def test_any_labels_with_a_roster(people):
-    chosen = _rotation(people, roster=people)
+    chosen = _rotation(people, all_subjects=people)
     assert sorted(chosen) == sorted(people)
     successors = [people[(i + 1) % len(people)] for i in range(len(people))]
     assert chosen == successors
@@ -46,7 +46,7 @@ def test_the_validation_subject_is_one_that_may_be_trained_on():
     people = np.array([1, 2, 5, 9, 12])
     for size in (1, 2, 3, 4):
         for present in itertools.combinations(people, size):
-            assert validation_subject(present, roster=people.tolist()) in present
+            assert validation_subject(present, all_subjects=people.tolist()) in present
 
 
 def test_a_search_inside_a_fold_rotates_too():
@@ -59,19 +59,19 @@ def test_a_search_inside_a_fold_rotates_too():
 
 @pytest.mark.parametrize("people", [[1, 2, 5, 9, 12], ["anna", "bert", "dora", "emil"]], ids=str)
 def test_gaps_without_a_roster_warn_and_stay_deterministic(people):
-    with pytest.warns(UserWarning, match="Pass roster="):
+    with pytest.warns(UserWarning, match="Pass all_subjects="):
         first = _rotation(people)
-    with pytest.warns(UserWarning, match="Pass roster="):
+    with pytest.warns(UserWarning, match="Pass all_subjects="):
         again = _rotation(people[::-1])
     assert first == again[::-1]
 
 
 def test_numbers_far_apart_need_no_list_of_all_between():
     def literal(numbers):
-        roster = list(range(min(numbers), max(numbers) + 1))
-        holes = [place for place, number in enumerate(roster) if number not in numbers]
+        all_subjects = list(range(min(numbers), max(numbers) + 1))
+        holes = [place for place, number in enumerate(all_subjects) if number not in numbers]
         start = sum(holes) + len(holes)
-        turned = [roster[(start + step) % len(roster)] for step in range(len(roster))]
+        turned = [all_subjects[(start + step) % len(all_subjects)] for step in range(len(all_subjects))]
         return next(number for number in turned if number in numbers)
 
     rng = np.random.default_rng(0)
@@ -85,7 +85,7 @@ def test_numbers_far_apart_need_no_list_of_all_between():
 
 def test_whole_numbers_may_be_floats():
     assert _rotation([1.0, 2.0, 3.0, 4.0]) == [2, 3, 4, 1]
-    with pytest.warns(UserWarning, match="Pass roster="):
+    with pytest.warns(UserWarning, match="Pass all_subjects="):
         assert len(set(_rotation([1e300, 2e300, 3e300, 4e300, 5e300]))) > 1
 
 
@@ -111,5 +111,5 @@ def test_split_subject():
 def test_errors():
     with pytest.raises(ValueError, match=r"valid_subject=9 has no trials; choose one of \[1, 2\]"):
         split_subject([1, 2, 2], 9)
-    with pytest.raises(ValueError, match=r"roster=\[1, 2\] lacks the subjects \[3\]"):
-        validation_subject([1, 3], roster=[1, 2])
+    with pytest.raises(ValueError, match=r"all_subjects=\[1, 2\] lacks the subjects \[3\]"):
+        validation_subject([1, 3], all_subjects=[1, 2])
