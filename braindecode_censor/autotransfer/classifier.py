@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
@@ -55,12 +56,12 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         Seed of everything random.
     candidates : list or None
         Names, dictionaries or estimators, see :func:`~braindecode_censor.search.family.find_candidates`; None is the
-        whole family, with censoring on top of its best network.
+        whole family, with censoring on top of its best network if there are four people or more.
     n_jobs : int
         Trainings at a time, in processes of this machine; -1 is one per core. On a GPU it holds for classical
         candidates, and networks are trained many at once.
     max_trainings : int or None
-        Train so many models instead of so long: equal data and seeds then give equal decoders.
+        Train at most so many models instead of so long: equal data and seeds then give equal decoders.
     folder : str, path-like or None
         Where finished trainings are kept; the same ``fit`` after a crash goes on from there.
     client : dask.distributed.Client or None
@@ -69,7 +70,7 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         How many others each person is paired with; a model is trained without each pair. More partners mean more
         trainings and a larger average.
     sfreq : float or None
-        Sampling rate of arrays; Epochs know theirs. None takes 128 for the lengths of filters.
+        Sampling rate of arrays in samples per second; Epochs know theirs. None takes 128 for the lengths of filters.
     ch_names : list of str or None
         Channel names of arrays; Epochs know theirs.
     verbose : int
@@ -190,6 +191,9 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
     def _check_target(self, unlabeled, labeled, y):
         check_choice("target", self.target, TARGETS)
         check_size("random_state", self.random_state, 0)
+        check_size("partners", self.partners, 2)
+        if not isinstance(self.n_jobs, (Integral, type(None))) or self.n_jobs == 0:
+            raise ValueError(f"n_jobs={self.n_jobs!r} must be an integer, -1 for one training per core.")
         if (labeled is None) != (y is None) or (unlabeled is not None and labeled is not None):
             raise ValueError(
                 "Give fit X_target_unlabeled alone, or X_target_labeled together with y_target_labeled."

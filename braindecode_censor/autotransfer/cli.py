@@ -45,8 +45,14 @@ def main(argv=None):
         print(f"autotransfer: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("autotransfer: interrupted; `autotransfer resume` goes on with what is left", file=sys.stderr)
+        print(f"autotransfer: interrupted; {_how_to_go_on(args.command)}", file=sys.stderr)
         return 130
+
+
+def _how_to_go_on(command):
+    if command in ("fit", "predict", "leaderboard"):
+        return "run the same command again; `fit --folder DIR` keeps finished trainings"
+    return "`autotransfer resume` goes on with what is left"
 
 
 @contextmanager

@@ -1,15 +1,20 @@
 """What a decoder takes: trials of the same channels and length, put into the order it was fitted with."""
 
+import warnings
 from dataclasses import dataclass
 
 import mne
 import numpy as np
 from braindecode.datasets import BaseConcatDataset
 
-from braindecode_censor.trials.dataset import check_labels, check_sense, read_signals
+from braindecode_censor._check import check_positive
+from braindecode_censor.trials.dataset import check_labels, check_sense, read_signals, signal_names
 from braindecode_censor.trials.subject_labels import find_labels
 
 __all__ = ["InputFormat", "check_people", "describe_input", "read_input"]
+
+_OTHER_UNITS = 100  # amplitudes of two people differ by less
+_LOOK = 200  # trials from which the amplitude is taken
 
 
 @dataclass
@@ -24,12 +29,15 @@ class InputFormat:
         Names of channels in the order of the decoder; None if they were not known.
     sfreq : float or None
         Sampling rate; None if it was not known.
+    amplitude : float or None
+        Typical standard deviation of a trial, which tells volts from microvolts; None if it was not known.
     """
 
     n_chans: int
     n_times: int
     ch_names: list | None = None
     sfreq: float | None = None
+    amplitude: float | None = None
 
 
 def describe_input(X, signals, sfreq=None, ch_names=None):
@@ -52,12 +60,29 @@ def describe_input(X, signals, sfreq=None, ch_names=None):
         What is known.
     """
     found, rate = _names_and_rate(X)
+    if sfreq is not None:
+        check_positive("sfreq", sfreq)
+    if sfreq is not None and rate is not None and not np.isclose(sfreq, rate):
+        raise ValueError(
+            f"sfreq={sfreq:g}, but X has {rate:g} samples per second: leave sfreq out, X knows it."
+        )
+    if ch_names is not None and found is not None and list(ch_names) != found:
+        raise ValueError(
+            f"ch_names differ from those of X, {', '.join(found[:8])}: leave them out, X knows them."
+        )
     names = list(ch_names) if ch_names is not None else found
     if names is not None and len(names) != signals.shape[1]:
         raise ValueError(f"ch_names has {len(names)} names and X has {signals.shape[1]} channels.")
     if names is not None and len(set(names)) < len(names):
         raise ValueError("ch_names has a name twice: channels are told apart by their names.")
-    return InputFormat(*signals.shape[1:], names, sfreq if sfreq is not None else rate)
+    rate = sfreq if sfreq is not None else rate
+    return InputFormat(*signals.shape[1:], names, rate, _typical_amplitude(signals))
+
+
+def _typical_amplitude(signals):
+    """Return the median standard deviation of some trials, spread over all of them; None for silence."""
+    some = np.asarray(signals[:: -(-len(signals) // _LOOK)], dtype=float)
+    return float(np.median(some.std(axis=(1, 2)))) or None
 
 
 def _names_and_rate(X):
@@ -65,7 +90,10 @@ def _names_and_rate(X):
     if isinstance(X, BaseConcatDataset):
         first = X.datasets[0]
         info = getattr(getattr(first, "windows", None) or getattr(first, "raw", None), "info", None)
-    return (list(info["ch_names"]), float(info["sfreq"])) if isinstance(info, mne.Info) else (None, None)
+    if not isinstance(info, mne.Info):
+        return None, None
+    names = signal_names(X) if isinstance(X, mne.BaseEpochs) else list(info["ch_names"])
+    return names, float(info["sfreq"])
 
 
 def read_input(X, format):
@@ -106,7 +134,19 @@ def read_input(X, format):
         raise ValueError(
             f"X has {sfreq:g} samples per second, the decoder was fitted with {format.sfreq:g}: resample."
         )
+    _warn_of_other_units(_typical_amplitude(signals), format.amplitude)
     return signals
+
+
+def _warn_of_other_units(found, expected):
+    if not found or not expected or 1 / _OTHER_UNITS < found / expected < _OTHER_UNITS:
+        return
+    warnings.warn(
+        f"X has a typical amplitude of {found:.3g}, the trials the decoder was fitted with had {expected:.3g}: are "
+        "these volts and microvolts? Epochs, and files read by the shell, are in microvolts; arrays are taken as they "
+        "are.",
+        stacklevel=4,
+    )
 
 
 def check_people(X, signals, targets, y, subjects):

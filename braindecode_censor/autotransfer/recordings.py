@@ -8,11 +8,11 @@ import numpy as np
 
 from braindecode_censor.datasets.epochs_folder import find_subjects
 from braindecode_censor.datasets.interchange import read_subject
+from braindecode_censor.trials.dataset import SIGNALS
 
 __all__ = ["People", "read_people", "read_person"]
 
 _MICROVOLTS = 1e6
-_SIGNALS = ("eeg", "ecog", "emg", "seeg")
 
 
 @dataclass
@@ -53,10 +53,10 @@ def read_people(folder):
     """
     records = {number: read_subject(path) for number, path in find_subjects(Path(folder)).items()}
     first = next(iter(records.values()))
-    kinds = Counter(kind for kind in first.ch_types if kind in _SIGNALS)
+    kinds = Counter(kind for kind in first.ch_types if kind in SIGNALS)
     if not kinds:
         raise ValueError(
-            f"{first.path}: ch_types has none of {', '.join(_SIGNALS)}; there is nothing to decode."
+            f"{first.path}: ch_types has none of {', '.join(SIGNALS)}; there is nothing to decode."
         )
     kind = kinds.most_common(1)[0][0]
     names = [name for name, type in zip(first.ch_names, first.ch_types) if type == kind]

@@ -161,15 +161,18 @@ class PairSearch:
     def _comparable(self, names):
         """Keep the candidates that share enough pairs to be compared: as many as the best one has.
 
-        Enough for the best of them is enough for all, and when everybody has been tested once it is enough anyway.
+        Enough for the best of them is enough for all, and when everybody has been tested once it is enough anyway. Who
+        is best is asked of people whom all have tested, half of them and six at least, so that nobody wins by luck.
         """
         found = self.result.heldout.found
         counts = {name: len(found[name]) for name in dict.fromkeys(names) if found.get(name)}
-        once = ceil(self.data.n_people / 2)
-        known = [name for name, count in counts.items() if count >= min(once / 2, max(counts.values()))]
-        if not known:
+        if not counts:
             return []
-        best = min(known, key=self.result.loss)
+        once = ceil(self.data.n_people / 2)
+        fewest = min(once, max(3, once / 2), max(counts.values()))
+        known = [name for name, count in counts.items() if count >= fewest]
+        P, y, people = self.result.heldout.of_population(known)
+        best = known[balanced_loss(P[:, np.arange(len(y)), y], balanced_weights(y, people)).argmin()]
         kept = [name for name, count in counts.items() if count >= min(once, counts[best])]
         self.result.strict &= len(kept) == len(counts)  # the best one's scores say how many pairs are enough
         return kept
@@ -290,7 +293,7 @@ class PairSearch:
             return []
         rungs = 1 if self._everything_fits(candidates, until) else count_rungs(len(candidates))
         for left in range(rungs, 0, -1):
-            rung = self._choose(candidates, until, left)
+            rung = self._choose(candidates, until, left) if candidates else None
             if rung is None:
                 break
             self.result.strict &= rungs == 1 and rung.n_candidates == len(candidates)
@@ -366,6 +369,8 @@ class PairSearch:
 
     def _censor(self, networks):
         tried = [c for c in self._good(networks) if self.result.heldout.found.get(c.name)]
+        if self.data.n_people < 4:  # a training sees one person: there is nobody to tell apart
+            return []
         tried = [
             c for c in tried if c.spec.get("penalty") is None and c.spec.get("protocol") is None
         ] or tried

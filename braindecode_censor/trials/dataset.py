@@ -1,6 +1,7 @@
 """Trials as a dataset that is indexed by whole batches, never collated one by one: in memory, or read from a file."""
 
 import warnings
+from collections import Counter
 
 import mne
 import numpy as np
@@ -11,7 +12,20 @@ from braindecode_censor._check import check_complete
 from braindecode_censor.trials.affine import CHUNK
 from braindecode_censor.trials.stored import StoredSignals, check_finite, is_stored, read_blocks, targets_of
 
-__all__ = ["StoredTrials", "TrialLoader", "Trials", "check_labels", "check_sense", "home", "read_signals"]
+__all__ = [
+    "SIGNALS",
+    "StoredTrials",
+    "TrialLoader",
+    "Trials",
+    "check_labels",
+    "check_sense",
+    "home",
+    "read_signals",
+    "signal_names",
+]
+
+#: MNE's names of the kinds of channels that are decoded.
+SIGNALS = ("eeg", "ecog", "emg", "seeg")
 
 
 class Trials(Dataset):
@@ -184,13 +198,39 @@ def home(nbytes, device):
     return device
 
 
+def signal_names(epochs):
+    """Return the names of the channels that are decoded.
+
+    Parameters
+    ----------
+    epochs : mne.Epochs
+        Trials, maybe with triggers, eyes and bad channels among the signals.
+
+    Returns
+    -------
+    names : list of str
+        Good channels of one kind, the one of ``SIGNALS`` that most channels are of. A trigger would tell the class.
+    """
+    kinds = dict(zip(epochs.ch_names, epochs.get_channel_types()))
+    count = Counter(kind for kind in kinds.values() if kind in SIGNALS)
+    kind = max(count, key=count.get, default=None)
+    names = [name for name in epochs.ch_names if kinds[name] == kind and name not in epochs.info["bads"]]
+    if kind is None or not names:
+        raise ValueError(
+            f"X has no good channel of {', '.join(SIGNALS)}, but {', '.join(sorted(set(kinds.values())))}: set the "
+            "channels' types, or their bad ones."
+        )
+    return names
+
+
 def read_signals(X):
     """Return the signals of any input as one array, checked.
 
     Parameters
     ----------
     X : array-like, Tensor, mne.Epochs, Dataset, np.memmap, or array of zarr or HDF5
-        Trials. A dataset that fits into memory is read once, from its first to its last item.
+        Trials. A dataset that fits into memory is read once, from its first to its last item. Of Epochs those
+        channels are taken that :func:`signal_names` names, in microvolts.
 
     Returns
     -------
@@ -207,7 +247,9 @@ def read_signals(X):
         _check_shape((len(X), *X[0][0].shape) if isinstance(X, Dataset) else X.shape)
         return StoredSignals(X), targets_of(X) if isinstance(X, Dataset) else None
     if isinstance(X, mne.BaseEpochs):
-        signals = X.get_data(units="uV")
+        names = signal_names(X)
+        kinds = set(X.get_channel_types(picks=names))
+        signals = X.get_data(picks=names, units=dict.fromkeys(kinds, "uV"))
     elif isinstance(X, Dataset):
         items = [X[position][:2] for position in range(len(X))]
         signals = np.stack([np.asarray(x) for x, _ in items]) if items else np.empty(0)

@@ -278,7 +278,6 @@ BAD_OPTIONS = {
     "candidates": ({"candidates": ["rieman"]}, "Did you mean 'riemann'"),
     "device": ({"device": "tpu"}, "device='tpu' is unknown; use 'auto', 'cpu' or 'cuda'"),
     "seed": ({"random_state": -1}, "random_state=-1 must be an integer of at least 0"),
-    "partners": ({"partners": 1}, "degree=1 must be"),
     "names": ({"ch_names": ["a", "b"]}, "ch_names has 2 names and X has 4 channels"),
     "same names": ({"ch_names": list("abca")}, "ch_names has a name twice"),
 }

@@ -165,6 +165,47 @@ def test_censoring_competes_on_top_of_the_best_network():
     assert sum(result.trainings.values()) <= 18 and not result.strict
 
 
+@pytest.mark.parametrize("budget", [{"max_trainings": 40}, {"time_limit": 8}], ids=["trainings", "time"])
+def test_three_people_are_enough_for_everything_but_censoring(budget):
+    """A training sees one person then; nobody can be told apart, and nobody can validate."""
+    result = search(["power", *NETS, "paper", "censored"], make_data(n_people=3), **budget)
+    assert {"power", "person"} <= set(result.finalists) and not any("+" in name for name in result.candidates)
+    named = {"name": "named", **TINY, "penalty": "mmd", "weight": 0.1}
+    others = [{**named, "name": f"named {k}"} for k in range(5)]
+    result = search(["power", named, *others], make_data(n_people=3), **budget)
+    assert result.finalists == ["power"] and "censoring needs" in result.errors["named"]
+
+
+def test_a_lucky_score_of_two_people_does_not_push_out_those_who_tested_all():
+    data, (found, _) = make_data(n_people=4), find_candidates(["power", NETS[0]])
+    tried = PairSearch(data, found, False, Budget(), PairRunner(data, PairStore(None, data)))
+    for position, pair in enumerate(data.pairs):
+        right = [np.eye(2)[data.y[data.trials_of(person)]] for person in pair]
+        tried.result.heldout.add("power", position, *(0.6 * P + 0.2 for P in right))
+        if position == 0:
+            tried.result.heldout.add("person", position, *right)
+    assert tried._comparable(["power", "person"]) == ["power"]
+    for position, pair in enumerate(data.pairs[1:], 1):
+        right = [np.eye(2)[data.y[data.trials_of(person)]] for person in pair]
+        tried.result.heldout.add("person", position, *right)
+    assert tried._comparable(["power", "person"]) == ["power", "person"]
+
+
+def test_the_best_is_asked_of_people_whom_all_have_tested():
+    """Of two candidates with too few pairs for everybody, the one with easy people is not the better one."""
+    data, (found, _) = make_data(n_people=10), find_candidates(["power", NETS[0]])
+    tried = PairSearch(data, found, False, Budget(), PairRunner(data, PairStore(None, data)))
+    hard = {person for pair in data.pairs[4:5] for person in pair}
+    for position, pair in enumerate(data.pairs):
+        right = [np.eye(2)[data.y[data.trials_of(person)]] for person in pair]
+        sure = [0.1 if person in hard else 0.6 for person in pair]
+        tried.result.heldout.add("power", position, *(s * P + (1 - s) / 2 for s, P in zip(sure, right)))
+        if position < 4:  # worse on each of these, better than the other one's mean over everybody
+            tried.result.heldout.add("person", position, *(0.55 * P + 0.225 for P in right))
+    assert tried.result.loss("person") < tried.result.loss("power")
+    assert tried._comparable(["power", "person"]) == ["power"]
+
+
 def test_same_seed_same_models_and_another_seed_other_models(everything):
     again = search([*CLASSICAL, *NETS[:1]])
     assert again.models == everything.models
