@@ -8,6 +8,7 @@ import numpy as np
 from braindecode.datasets import BaseConcatDataset
 
 from braindecode_censor._check import check_positive
+from braindecode_censor.search.pairs import check_enough
 from braindecode_censor.trials.dataset import check_labels, check_sense, read_signals, signal_names
 from braindecode_censor.trials.subject_labels import find_labels
 
@@ -179,6 +180,7 @@ def check_people(X, signals, targets, y, subjects):
         "the search leaves people out, so it must know whose trial each one is. Call fit(X, y, subjects=labels).",
     )
     classes = np.unique(y)
+    check_enough(len(np.unique(subjects)))
     if len(classes) < 2:
         raise ValueError(f"y holds one class, {classes.tolist()}: a classifier needs at least two.")
     check_sense(signals, classes)

@@ -5,6 +5,8 @@ import pandas as pd
 
 __all__ = ["COMBINATIONS", "make_leaderboard"]
 
+_COLUMNS = ["candidate", "mean", "lower_quartile", "weight", "seconds", "trainings", "people", "kind"]
+
 #: Rule of combination -> its name on the leaderboard.
 COMBINATIONS = {"greedy": "greedy ensemble", "top": "average of the best 3", "pick": "best candidate alone"}
 
@@ -22,10 +24,10 @@ def make_leaderboard(result, weights):
     Returns
     -------
     leaderboard : pandas.DataFrame
-        Columns ``candidate``, ``kind``, ``mean`` and ``lower_quartile`` (balanced accuracy over people who were held
-        out), ``people`` (how many), ``weight`` in the ensemble, ``seconds`` and ``trainings``. Scores of combinations
-        are nested: their weights have not seen the person. A candidate that was dropped on the way stands there with
-        the short trainings that it had. The best come first.
+        Columns ``candidate``, ``mean`` and ``lower_quartile`` (balanced accuracy over people who were held out),
+        ``weight`` in the ensemble, ``seconds``, ``trainings``, ``people`` (how many) and ``kind``. Scores of
+        combinations are nested: their weights have not seen the person. A candidate that was dropped on the way stands
+        there with the short trainings that it had. The best come first.
     """
     rows = []
     for rule, name in COMBINATIONS.items():
@@ -38,7 +40,7 @@ def make_leaderboard(result, weights):
         row |= {"weight": weights.get(name, 0.0), "seconds": result.seconds[name]}
         rows.append({**row, "trainings": result.trainings[name]})
     rows[0]["seconds"], rows[0]["trainings"] = sum(result.seconds.values()), sum(result.trainings.values())
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)[_COLUMNS]
     return frame.sort_values("mean", ascending=False, kind="stable", ignore_index=True)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from braindecode_censor._check import check_size
 
-__all__ = ["make_pairs", "partners_of", "seed_of_pair"]
+__all__ = ["check_enough", "make_pairs", "partners_of", "seed_of_pair"]
 
 _ALL_PAIRS = 5  # with so few people every pair is trained
 
@@ -41,15 +41,26 @@ def make_pairs(n_people, degree=4, random_state=0):
     >>> len(make_pairs(16, degree=4))
     32
     """
+    check_enough(n_people)
+    check_size("degree", degree, 2)
+    degree = n_people - 1 if n_people <= _ALL_PAIRS else min(degree, n_people - 1)
+    order = np.random.default_rng(random_state).permutation(n_people).tolist()
+    return list(dict.fromkeys(tuple(sorted((order[a], order[b]))) for a, b in _ring(n_people, degree)))
+
+
+def check_enough(n_people):
+    """Raise unless there are people to train on when two are left out.
+
+    Parameters
+    ----------
+    n_people : int
+        People.
+    """
     if n_people < 3:
         raise ValueError(
             f"subjects: {n_people} people, but at least 3 are needed: a model is trained without two of them, one to "
             "test and one to choose by. Record more people, or train CensoredEEGClassifier without a choice."
         )
-    check_size("degree", degree, 2)
-    degree = n_people - 1 if n_people <= _ALL_PAIRS else min(degree, n_people - 1)
-    order = np.random.default_rng(random_state).permutation(n_people).tolist()
-    return list(dict.fromkeys(tuple(sorted((order[a], order[b]))) for a, b in _ring(n_people, degree)))
 
 
 def _ring(n_people, degree):

@@ -23,6 +23,7 @@ CANDIDATES = ["riemann", "power", NET]
 X, Y, SUBJECTS = mixed_people(6)
 LABELS = np.array(["left", "right"])[Y]
 SEEN = SUBJECTS < 6
+ALL = {"X": X[SEEN], "y": LABELS[SEEN], "subjects": SUBJECTS[SEEN]}
 NEW, NEW_Y = X[~SEEN], LABELS[~SEEN]
 
 
@@ -249,6 +250,10 @@ def with_nan():
 
 TWO = SUBJECTS[SEEN] <= 2
 BAD_DATA = {
+    "one person": (
+        {name: values[SUBJECTS[SEEN] == 1] for name, values in ALL.items()},
+        "subjects: 1 people, but at least 3 are needed",
+    ),
     "two people": (
         {"X": X[SEEN][TWO], "y": LABELS[SEEN][TWO], "subjects": SUBJECTS[SEEN][TWO]},
         "subjects: 2 people, but at least 3 are needed",
