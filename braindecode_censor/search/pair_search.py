@@ -22,9 +22,8 @@ __all__ = ["PairSearch", "SearchResult", "retest"]
 # much of it is used if censoring follows.
 _CLASSICAL, _NETWORKS = 0.3, 0.75
 _CENSORED_COST = 1.4  # of a censored step, in plain ones; corrected by the first training
-_FLEET_BLOCKS = (
-    3  # parts in which the pairs of a round are trained, to judge the time of a part by the one before
-)
+# The pairs of a round are trained in so many parts, to judge the time of a part by the one before.
+_FLEET_BLOCKS = 3
 
 
 @dataclass
@@ -170,12 +169,20 @@ class PairSearch:
             return []
         once = ceil(self.data.n_people / 2)
         fewest = min(once, max(3, once / 2), max(counts.values()))
-        known = [name for name, count in counts.items() if count >= fewest]
+        known = self._sharing([name for name, count in counts.items() if count >= fewest])
         P, y, people = self.result.heldout.of_population(known)
         best = known[balanced_loss(P[:, np.arange(len(y)), y], balanced_weights(y, people)).argmin()]
-        kept = [name for name, count in counts.items() if count >= min(once, counts[best])]
+        kept = self._sharing([name for name, count in counts.items() if count >= min(once, counts[best])])
         self.result.strict &= len(kept) == len(counts)  # the best one's scores say how many pairs are enough
         return kept
+
+    def _sharing(self, names):
+        """Leave out those with the fewest pairs until the others have one in common."""
+        heldout = self.result.heldout
+        left = sorted(names, key=lambda name: -len(heldout.found[name]))
+        while not heldout.shared_pairs(left):
+            left.pop()
+        return [name for name in names if name in left]
 
     # What is trained is noted here, whoever trained it.
 

@@ -191,6 +191,16 @@ def test_a_lucky_score_of_two_people_does_not_push_out_those_who_tested_all():
     assert tried._comparable(["power", "person"]) == ["power", "person"]
 
 
+def test_candidates_that_have_no_pair_in_common_are_not_combined():
+    data, (found, _) = make_data(n_people=4), find_candidates(["power", NETS[0]])
+    tried = PairSearch(data, found, False, Budget(), PairRunner(data, PairStore(None, data)))
+    for name, positions in (("power", (0, 1)), ("person", (2,))):
+        for position in positions:
+            right = [np.eye(2)[data.y[data.trials_of(person)]] for person in data.pairs[position]]
+            tried.result.heldout.add(name, position, *right)
+    assert tried._comparable(["person", "power"]) == ["power"]
+
+
 def test_the_best_is_asked_of_people_whom_all_have_tested():
     """Of two candidates with too few pairs for everybody, the one with easy people is not the better one."""
     data, (found, _) = make_data(n_people=10), find_candidates(["power", NETS[0]])
