@@ -169,7 +169,7 @@ def test_censoring_competes_on_top_of_the_best_network():
 def test_three_people_are_enough_for_everything_but_censoring(budget):
     """A training sees one person then; nobody can be told apart, and nobody can validate."""
     result = search(["power", *NETS, "paper", "censored"], make_data(n_people=3), **budget)
-    assert {"power", "person"} <= set(result.finalists) and not any("+" in name for name in result.candidates)
+    assert "power" in result.finalists and not any("+" in name for name in result.candidates)
     named = {"name": "named", **TINY, "penalty": "mmd", "weight": 0.1}
     others = [{**named, "name": f"named {k}"} for k in range(5)]
     result = search(["power", named, *others], make_data(n_people=3), **budget)
