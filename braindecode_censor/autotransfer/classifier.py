@@ -180,7 +180,7 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self._combine(result, data)
         new = next((X for X in (X_target_unlabeled, X_target_labeled) if X is not None), None)
         new = None if new is None else read_input(new, self.input_)
-        # censored candidates are named as they are tried; the plain decoder is none of them unless nothing else is left
+        # In the user's order; censored candidates, which the search adds, come last.
         order = [*(candidate.name for candidate in candidates), *result.finalists]
         self._expect(result, order, shared_trials(signals, subjects, new))
         if new is not None:

@@ -110,7 +110,8 @@ def read_input(X, format):
     Returns
     -------
     signals : ndarray of shape (n_trials, n_chans, n_times)
-        Channels that Epochs have beyond those of the decoder are left out.
+        Channels that Epochs have beyond those of the decoder are left out. A warning tells of amplitudes that look like
+        another unit.
     """
     signals, _ = read_signals(X)
     names, sfreq = _names_and_rate(X)

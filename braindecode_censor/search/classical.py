@@ -90,8 +90,8 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
     ----------
     features : {"covariance", "xdawn", "waveform", "power", "hjorth", "hjorth-covariance"}
         Covariance matrices in the tangent space; covariances of evoked responses; their waveforms; the logarithm of
-        the power of every channel in windows of time; the same with Hjorth's mobility and complexity; or this beside
-        the first.
+        the power of every channel in windows of time; the same with Hjorth's mobility and complexity; or the last and
+        covariance matrices side by side.
     bands : list of (float, float) or None
         For both with "covariance": pass-bands as fractions of the sampling rate, below 0.5.
     windows : int
@@ -99,8 +99,8 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
     pieces : int
         Pieces a trial is cut into, each of which is an example of the regression; what it says about the pieces of a
         trial is averaged. There are fewer where a piece would have less than 16 samples, or less than two for each
-        channel. More examples help where the signal is alike throughout a trial, as of a muscle that
-        holds; they lose the order in time that evoked responses are made of.
+        channel. Pieces help where the signal stays alike throughout a trial, as with a muscle that is held tense; they
+        lose the order in time that evoked responses are made of.
     n_filters : int
         For "xdawn" and "waveform": spatial filters per class.
     recentre : bool
@@ -286,9 +286,8 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         else:
             starts = range(0, len(blocks[0]), pieces)
             vectors = np.concatenate([self._next([b[k : k + pieces] for b in blocks]) for k in starts])
-        vectors = vectors.reshape(len(signals), pieces, -1).mean(
-            axis=1
-        )  # the average of what is linear in them
+        # Scores are linear in the vectors, so those of a trial's mean vector are the average over its pieces.
+        vectors = vectors.reshape(len(signals), pieces, -1).mean(axis=1)
         scores = vectors @ self.arrays_["coef"].T + self.arrays_["intercept"]
         scores -= scores.max(axis=1, keepdims=True)
         odds = np.exp(scores)

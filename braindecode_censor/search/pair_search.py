@@ -212,12 +212,12 @@ class PairSearch:
     def _renew(self, outcome):
         """Put longer trainings in the place of shorter ones, but not before they have tested as many people."""
         name = outcome.candidate
-        longer = self.longer.setdefault((name, outcome.steps), [])
-        longer.append(outcome)
+        longer = self.longer.setdefault((name, outcome.steps), {})
+        longer[outcome.position] = outcome
         if len(longer) >= min(len(self.result.heldout.found[name]), ceil(self.data.n_people / 2)):
             self.result.forget(name)
             self.steps[name] = outcome.steps
-            for each in longer:
+            for each in self.longer.pop((name, outcome.steps)).values():
                 self._keep(each)
 
     def _known(self, candidates):

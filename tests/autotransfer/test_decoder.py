@@ -1,5 +1,6 @@
 """A decoder as a folder, as an exported program, and from the shell."""
 
+import argparse
 import importlib.util
 import json
 import os
@@ -298,3 +299,25 @@ def test_a_killed_fit_goes_on(recordings, tmp_path):
         assert main(args) == 0
     assert all(path.stat().st_mtime_ns == time for path, time in files.items())
     assert len(list((tmp_path / "kept" / "pairs").iterdir())) == 8
+
+
+@pytest.mark.parametrize(
+    "command, remedy",
+    [
+        (["leaderboard", "--decoder", "x"], "run the same command again; `fit --folder DIR` keeps"),
+        (["datasets"], "`autotransfer resume` goes on"),
+    ],
+)
+def test_ctrl_c_in_the_shell_says_how_to_go_on(monkeypatch, capsys, command, remedy):
+    def stopped(self, argv):
+        args = parse(self, argv)
+        args.run = interrupt
+        return args
+
+    def interrupt(args):
+        raise KeyboardInterrupt
+
+    parse = argparse.ArgumentParser.parse_args
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stopped)
+    assert main(command) == 130
+    assert remedy in capsys.readouterr().err
