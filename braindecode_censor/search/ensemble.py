@@ -8,13 +8,15 @@ import numpy as np
 
 from braindecode_censor._check import check_choice
 
-__all__ = ["RULES", "balanced_loss", "balanced_weights", "choose_weights"]
+__all__ = ["RULES", "balanced_loss", "balanced_weights", "choose_weights", "greedy_selection"]
 
 _FLOOR = 1e-3  # a single trial that a candidate is sure and wrong about costs at most -log of this
 _TIE = 1e-9  # losses that differ by less are equal
 _ROUNDS = 30
 _TOP = 3
-_BAGS = 16
+_PARTS = 16  # bags that each lack some of the people, at most so many
+_SHUFFLES = 16  # each deals the candidates into two bags
+_FEW = 5  # so few candidates are not dealt out: half of them would leave little to choose from
 
 
 def balanced_weights(y, people):
@@ -76,8 +78,10 @@ def choose_weights(probabilities, y, people, rule="greedy"):
 
     Notes
     -----
-    A choice from few people follows their chance. Greedy selection is therefore repeated with every person left out
-    in turn (or with parts of them, if there are many), and the weights are averaged.
+    A choice from few people follows their chance, the more so the more candidates there are. Greedy selection is
+    therefore repeated in bags, and the weights are averaged: each bag lacks one person (or a part of them, if there
+    are many) and, if there are six candidates or more, a random half of the candidates. The second is the bagging of
+    Caruana et al., section 2.3. Two people are too few to leave one out.
     """
     check_choice("rule", rule, RULES)
     people, y = np.asarray(people), np.asarray(y)
@@ -100,17 +104,39 @@ def _top(true, y, people):
 
 def _greedy(true, y, people):
     found = np.unique(people)
-    if len(found) < 3:
-        return _greedy_once(true, balanced_weights(y, people))
-    left_out = np.array_split(found, min(len(found), _BAGS))
-    bags = [~np.isin(people, part) for part in left_out]
-    return np.mean(
-        [_greedy_once(true[:, bag], balanced_weights(y[bag], people[bag])) for bag in bags], axis=0
-    )
+    parts = np.array_split(found, min(len(found), _PARTS)) if len(found) > 2 else [found[:0]]
+    by_loss = np.argsort(balanced_loss(true, balanced_weights(y, people)), kind="stable")
+    total = np.zeros(len(true))
+    for number, candidates in enumerate(_deal_out(by_loss, len(parts))):
+        trials = np.flatnonzero(~np.isin(people, parts[number % len(parts)]))
+        balance = balanced_weights(y[trials], people[trials])
+        total[candidates] += greedy_selection(true[np.ix_(candidates, trials)], balance)
+    return total / total.sum()
 
 
-def _greedy_once(true, weights):
-    """Add the candidate that helps most, again and again, and return the best of all mixtures on the way."""
+def _deal_out(candidates, n_bags):
+    """Return bags of candidates: two halves of many shuffles, or all of them each time if they are few."""
+    if len(candidates) <= _FEW:
+        return [candidates] * n_bags
+    rng = np.random.default_rng(0)
+    return [half for _ in range(_SHUFFLES) for half in np.array_split(rng.permutation(candidates), 2)]
+
+
+def greedy_selection(true, weights):
+    """Add the candidate that helps most, again and again, and return the best of all mixtures on the way.
+
+    Parameters
+    ----------
+    true : ndarray of shape (n_candidates, n_trials)
+        Probability that each candidate gave to the true class.
+    weights : ndarray of shape (n_trials,)
+        From :func:`balanced_weights`.
+
+    Returns
+    -------
+    shares : ndarray of shape (n_candidates,)
+        They sum to one; equally good candidates share.
+    """
     chosen, total = np.zeros(len(true)), np.zeros(true.shape[1])
     best_loss, best, mixed = np.inf, None, np.empty_like(true)
     for size in range(1, _ROUNDS + 1):

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from braindecode_censor.search.ensemble import RULES, balanced_loss, balanced_weights, choose_weights
+from braindecode_censor.search.ensemble import (
+    RULES,
+    balanced_loss,
+    balanced_weights,
+    choose_weights,
+    greedy_selection,
+)
 
 RNG = np.random.default_rng(0)
 PEOPLE = np.repeat([3, 5, 8, 9], 12)
@@ -65,6 +71,57 @@ def test_greedy_comes_near_the_optimum():
     optimum = minimize(loss, np.zeros(4)).fun
     assert optimum - 1e-5 <= balanced_loss(choose_weights(P, Y, PEOPLE) @ true, w) <= optimum + 0.005
     assert balanced_loss(true, w).min() > optimum + 0.02  # no single candidate would have done
+
+
+def crowd(seed, people=8):
+    """Twenty candidates, equally good in the mean, but each by chance better for some people than for others."""
+    rng = np.random.default_rng(seed)
+    y, who = np.tile(np.arange(7), 4 * people), np.repeat(np.arange(people), 28)
+    P = rng.dirichlet(np.full(7, 0.3), size=(20, len(y)))
+    P[:, np.arange(len(y)), y] += rng.gamma(1, 0.3, size=(20, people))[:, who]
+    return P / P.sum(axis=-1, keepdims=True), y, who
+
+
+def test_bagging_keeps_two_people_from_deciding_by_chance():
+    gains = []
+    for seed in range(24):
+        P, y, who = crowd(seed)
+        true, known = P[:, np.arange(len(y)), y], who < 2
+        once = greedy_selection(true[:, known], balanced_weights(y[known], who[known]))
+        bagged = choose_weights(P[:, known], y[known], who[known])
+        others = balanced_weights(y[~known], who[~known])
+        gains.append(
+            balanced_loss(once @ true[:, ~known], others) - balanced_loss(bagged @ true[:, ~known], others)
+        )
+    assert np.mean(gains) > 0.05
+    assert np.mean(np.array(gains) > 0) > 0.7
+
+
+def test_bags_of_candidates_are_the_same_every_time_and_hold_all():
+    P, y, who = crowd(0)
+    weights = choose_weights(P, y, who)
+    np.testing.assert_array_equal(weights, choose_weights(P, y, who))
+    assert (weights > 0).sum() > 10
+    assert weights.sum() == pytest.approx(1)
+
+
+def test_most_of_the_weight_stays_with_the_good_ones_among_many():
+    sure, even = sure_of(np.ones(len(Y), bool)), np.full((len(Y), 3), 1 / 3)
+    weights = choose_weights(np.stack([even, sure, *[even] * 7, sure]), Y, PEOPLE)
+    np.testing.assert_allclose(weights[[1, 9]], weights[1], atol=0.15)
+    assert weights[[1, 9]].sum() > 0.7  # no bag with one of them takes another
+
+
+def test_few_candidates_are_not_dealt_out():
+    P = np.stack(
+        [
+            np.full((len(Y), 3), 1 / 3),
+            *[sure_of(RNG.random(len(Y)) < share) for share in (0.2, 0.3, 0.9, 0.1)],
+        ]
+    )
+    weights = choose_weights(P, Y, PEOPLE)
+    assert weights[3] == weights.max()
+    assert weights[0] == 0
 
 
 def test_weights_are_balanced_over_people_and_classes():
