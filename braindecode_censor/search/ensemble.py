@@ -15,7 +15,7 @@ _TIE = 1e-9  # losses that differ by less are equal
 _ROUNDS = 30
 _TOP = 3
 _PARTS = 16  # bags that each lack some of the people, at most so many
-_SHUFFLES = 16  # each deals the candidates into two bags
+_SHUFFLES = 8  # each deals the candidates into two bags
 _FEW = 5  # so few candidates are not dealt out: half of them would leave little to choose from
 
 
