@@ -44,7 +44,7 @@ def test_networks_fit_trials_of_any_size(name, n_chans, n_times, sfreq):
 def test_the_default_is_the_whole_family_and_censoring_on_top():
     found, censored = find_candidates()
     assert [candidate.name for candidate in found] == family_names() and censored
-    assert BASELINE in family_names() and 18 <= len(found) <= 24
+    assert BASELINE in family_names() and 18 <= len(found) <= 25
     assert {candidate.kind for candidate in found} == {"network", "classical"}
     assert not find_candidates(["person"])[1]
 
