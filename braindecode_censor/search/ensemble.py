@@ -74,14 +74,14 @@ def choose_weights(probabilities, y, people, rule="greedy"):
     Returns
     -------
     weights : ndarray of shape (n_candidates,)
-        Non-negative, with sum one. Candidates that are equally good share.
+        Non-negative, with sum one. Candidates that are equally good share, equally where all bags hold both.
 
     Notes
     -----
     A choice from few people follows their chance, the more so the more candidates there are. Greedy selection is
     therefore repeated in bags, and the weights are averaged: each bag lacks one person (or a part of them, if there
     are many) and, if there are six candidates or more, a random half of the candidates. The second is the bagging of
-    Caruana et al., section 2.3. Two people are too few to leave one out.
+    Caruana et al. Two people are too few to leave one out.
     """
     check_choice("rule", rule, RULES)
     people, y = np.asarray(people), np.asarray(y)
