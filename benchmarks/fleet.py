@@ -38,10 +38,10 @@ from braindecode_censor.fleet import Member, train_fleet
 from braindecode_censor.fleet.epoch import train_epoch
 from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.resident import People, Resident
-from braindecode_censor.search.backends import Backend
-from braindecode_censor.search.candidates import get_preset, protocol_of
-from braindecode_censor.search.jobs import Job, make_estimator
-from braindecode_censor.search.recording import Recording
+from braindecode_censor.paper.data import Recording
+from braindecode_censor.paper.grid import get_preset, protocol_of
+from braindecode_censor.paper.jobs import Job, make_estimator
+from braindecode_censor.run.backends import Backend
 from braindecode_censor.storage.trainings import TrainingCache
 from braindecode_censor.trials.trialwise import zscore
 

@@ -88,7 +88,7 @@ def train(X, y, subjects, steps, **options):
 def run_experiment(out, largest):
     """Return size of the trials, peak memory and seconds of an experiment that holds at most so many bytes of them."""
     stored.LARGEST_COPY = largest
-    data = {"n_subjects": 20, "n_trials": 100, "n_channels": 32, "sfreq": 256.0, "duration": 1.0}
+    data = {"n_subjects": 20, "n_trials": 100, "n_chans": 32, "sfreq": 256.0, "duration": 1.0}
     training = {"max_steps": 10, "batch_size": 64, "module__F1": 2, "module__D": 1}
     grid = [{"method": "mmd", "mode": "marginal", "weight": 0.1}]
     experiment = AutoTransfer("simulated", out, grid, dataset_options=data, training=training)

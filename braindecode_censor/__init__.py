@@ -15,8 +15,8 @@ from braindecode_censor.penalties.penalty import Penalty
 
 # public name -> module that defines it, imported on first use
 _LAZY = {
-    "AutoTransfer": "autotransfer.experiment",
-    "AutoTransferClassifier": "autotransfer.classifier",
+    "AutoTransfer": "paper.experiment",
+    "AutoTransferClassifier": "decoder.classifier",
     "Censor": "training.callback",
     "CensoredEEGClassifier": "training.classifier",
     "FastEEGNet": "encoders.eegnet",

@@ -33,22 +33,7 @@ def _suggest(word, choices):
 
 
 def check_choice(argument, value, choices):
-    """Raise unless `value` is one of `choices`.
-
-    Parameters
-    ----------
-    argument : str
-        Name of the argument, for the message.
-    value : object
-        What the user passed.
-    choices : iterable of str
-        The valid names.
-
-    Returns
-    -------
-    value : str
-        The same value.
-    """
+    """Raise unless `value` is one of `choices`."""
     choices = sorted(choices)
     if value not in choices:
         raise ValueError(f"{argument}={value!r} is unknown; choose from {choices}.{_suggest(value, choices)}")
@@ -56,17 +41,7 @@ def check_choice(argument, value, choices):
 
 
 def check_keywords(owner, given, known=None):
-    """Raise for a keyword that nobody knows, naming the right word.
-
-    Parameters
-    ----------
-    owner : str
-        Who was given the keywords, for the message.
-    given : dict
-        Keywords and their values.
-    known : iterable of str, optional
-        The keywords that are known; None refuses only the words that mean something else here.
-    """
+    """Raise for a keyword that nobody knows, naming the right word."""
     for name, value in given.items():
         if known is not None and name in known:
             continue
@@ -82,22 +57,7 @@ def check_keywords(owner, given, known=None):
 
 
 def check_positive(argument, value, or_zero=False):
-    """Return `value` as float, raising unless it is a positive finite number.
-
-    Parameters
-    ----------
-    argument : str
-        Name of the argument, for the message.
-    value : float
-        What the user passed.
-    or_zero : bool
-        Whether zero will do.
-
-    Returns
-    -------
-    value : float
-        The same value.
-    """
+    """Return `value` as float, raising unless it is a positive finite number."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not (0 < value < float("inf") or (or_zero and value == 0)):
         raise ValueError(f"{argument}={value!r} must be a positive number{' or zero' if or_zero else ''}.")
@@ -105,20 +65,7 @@ def check_positive(argument, value, or_zero=False):
 
 
 def check_complete(argument, labels):
-    """Raise unless every trial has a label and all labels can be told apart and ordered.
-
-    Parameters
-    ----------
-    argument : str
-        Name of the argument, for the message.
-    labels : ndarray of shape (n_trials,)
-        What the user passed.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_trials,)
-        The same labels.
-    """
+    """Raise unless every trial has a label and all labels can be told apart and ordered."""
     import numpy as np  # here, because the penalties need nothing but torch
 
     # NaN and NaT differ from themselves
@@ -138,60 +85,21 @@ def check_complete(argument, labels):
 
 
 def check_fraction(argument, value):
-    """Return `value` as float, raising unless it lies in (0, 1].
-
-    Parameters
-    ----------
-    argument : str
-        Name of the argument, for the message.
-    value : float
-        What the user passed.
-
-    Returns
-    -------
-    value : float
-        The same value.
-    """
+    """Return `value` as float, raising unless it lies in (0, 1]."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value <= 1:
         raise ValueError(f"{argument}={value!r} must be a number in (0, 1].")
     return float(value)
 
 
 def check_size(argument, value, minimum=1):
-    """Return `value` as int, raising unless it is an integer of at least `minimum`.
-
-    Parameters
-    ----------
-    argument : str
-        Name of the argument, for the message.
-    value : int
-        What the user passed.
-    minimum : int
-        The smallest valid value.
-
-    Returns
-    -------
-    value : int
-        The same value.
-    """
+    """Return `value` as int, raising unless it is an integer of at least `minimum`."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < minimum:
         raise ValueError(f"{argument}={value!r} must be an integer of at least {minimum}.")
     return int(value)
 
 
 def is_traced(*tensors):
-    """Tell whether values may not be looked at: under ``torch.compile`` or ``torch.func.vmap``.
-
-    Parameters
-    ----------
-    *tensors : Tensor or None
-        What would be looked at.
-
-    Returns
-    -------
-    traced : bool
-        True when reading a value would break the graph or raise.
-    """
+    """Tell whether values may not be looked at: under ``torch.compile`` or ``torch.func.vmap``."""
     if torch.compiler.is_compiling():
         return True
     # torch offers no public question for "is this tensor inside vmap or grad"; this one has been stable since 2.0.

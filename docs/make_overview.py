@@ -26,7 +26,7 @@ BOX = {"boxstyle": "round,pad=0.5", "fc": "white", "ec": "#444444"}
 
 def train(weight, seed):
     """Return how well a fresh probe names the subject of trials kept apart, and the accuracy on two strangers."""
-    data = SimulatedSubjects(8, 140, preset="easy", shift=1.0, n_channels=8, effects=EFFECTS, seed=seed)
+    data = SimulatedSubjects(8, 140, preset="easy", shift=1.0, n_chans=8, effects=EFFECTS, seed=seed)
     X, y, subjects = data.arrays()
     position = np.concatenate([np.arange((subjects == s).sum()) for s in np.unique(subjects)])
     stranger = np.isin(subjects, STRANGERS)
@@ -34,7 +34,7 @@ def train(weight, seed):
     options = {"max_epochs": 25, "lr": 1e-2, "batch_size": 32, "random_state": seed}
     clf = CensoredEEGClassifier(penalty="mmd", censoring="conditional", weight=weight, **options)
     clf.fit(X[fit], y[fit], subjects=subjects[fit])
-    report = clf.leakage(X[probe], y[probe], subjects[probe])
+    report = clf.subject_leakage(X[probe], y[probe], subjects[probe])
     within = report[report["view"] == "within class"]
     return within["accuracy"].mean(), balanced_accuracy_score(y[stranger], clf.predict(X[stranger]))
 

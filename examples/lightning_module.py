@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import braindecode_censor as bc
 from braindecode_censor.datasets import SimulatedSubjects
-from braindecode_censor.training.leakage import leakage
+from braindecode_censor.training.leakage import subject_leakage
 
 
 class CensoredModule(lightning.LightningModule):
@@ -59,7 +59,7 @@ class CensoredModule(lightning.LightningModule):
 # Training
 # --------
 
-X, y, subjects = SimulatedSubjects(6, 60, n_channels=8, preset="easy", seed=3).arrays()
+X, y, subjects = SimulatedSubjects(6, 60, n_chans=8, preset="easy", seed=3).arrays()
 X = torch.tensor(X / X.std(), dtype=torch.float32)
 y, s = torch.tensor(y), torch.tensor(subjects - 1)
 known = s < 5
@@ -85,6 +85,6 @@ def train(weight):
 
 for weight in (0.0, 0.3):
     z, accuracy = train(weight)
-    report = leakage(z, y[known], s[known], probes=("logistic",))
+    report = subject_leakage(z, y[known], s[known], probes=("logistic",))
     excess = report.set_index("view").loc["within class", "excess"]
     print(f"weight {weight:g}: subject over chance {excess:.2f}, accuracy on somebody new {accuracy:.3f}")

@@ -18,7 +18,7 @@ import braindecode_censor as bc
 from braindecode_censor.datasets import SimulatedSubjects
 
 experiment = bc.AutoTransfer(
-    dataset=SimulatedSubjects(4, 40, n_channels=8, preset="easy", seed=2),
+    dataset=SimulatedSubjects(4, 40, n_chans=8, preset="easy", seed=2),
     out=tempfile.mkdtemp(),
     preset=[{"method": ["mmd", "adv"], "mode": ["marginal", "conditional"], "weight": 0.3}],
     training={"max_epochs": 8, "lr": 1e-2, "batch_size": 32},

@@ -22,7 +22,7 @@ from braindecode_censor import Censor
 from braindecode_censor.datasets import SimulatedSubjects
 
 effects = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 6.0}
-data = SimulatedSubjects(6, 80, preset="easy", shift=1.0, n_channels=8, sfreq=64.0, effects=effects, seed=21)
+data = SimulatedSubjects(6, 80, preset="easy", shift=1.0, n_chans=8, sfreq=64.0, effects=effects, seed=21)
 X, y, subjects = data.arrays()
 X, unseen = X.astype("float32"), subjects == 6
 X = (X - X.mean(-1, keepdims=True)) / X.std(-1, keepdims=True)

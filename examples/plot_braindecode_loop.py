@@ -18,9 +18,9 @@ from torch import nn
 
 import braindecode_censor as bc
 from braindecode_censor.datasets import SimulatedSubjects
-from braindecode_censor.training.leakage import leakage
+from braindecode_censor.training.leakage import subject_leakage
 
-X, y, subjects = SimulatedSubjects(6, 60, n_channels=8, sfreq=64.0, preset="easy", seed=3).arrays()
+X, y, subjects = SimulatedSubjects(6, 60, n_chans=8, sfreq=64.0, preset="easy", seed=3).arrays()
 X = torch.tensor(X / X.std(), dtype=torch.float32)
 y, s = torch.tensor(y), torch.tensor(subjects - 1)
 known = s < 5
@@ -85,7 +85,7 @@ def train(weight, epochs=15):
 figure, axes = plt.subplots(figsize=(4.5, 3.5), layout="constrained")
 for weight in (0.0, 0.5):
     z, accuracy = train(weight)
-    report = leakage(z, y[known], s[known], probes=("logistic",))
+    report = subject_leakage(z, y[known], s[known], probes=("logistic",))
     excess = report.set_index("view").loc["within class", "excess"]
     print(f"weight {weight:g}: subject over chance {excess:.2f}, accuracy on somebody new {accuracy:.3f}")
     axes.bar(f"weight {weight:g}", excess)

@@ -89,7 +89,7 @@ assert abs(noise - 3 / 60) < 0.01
 # the signals than the defaults do, so there is more to censor.
 
 effects = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 6.0}
-data = SimulatedSubjects(6, 120, preset="easy", shift=1.0, n_channels=8, effects=effects, seed=23)
+data = SimulatedSubjects(6, 120, preset="easy", shift=1.0, n_chans=8, effects=effects, seed=23)
 X, y, subjects = data.arrays()
 position = np.tile(np.arange(120), 6)
 train = position < 70
@@ -98,7 +98,7 @@ options = {"censoring": "conditional", "weight": 5.0, "max_epochs": 15, "lr": 1e
 for place, penalty in enumerate([None, "mmd", "fisher"]):
     clf = bc.CensoredEEGClassifier(penalty=penalty, **{**bc.PAPER, **options})
     clf.fit(X[train], y[train], subjects=subjects[train])
-    report = clf.leakage(X[~train], y[~train], subjects[~train])
+    report = clf.subject_leakage(X[~train], y[~train], subjects[~train])
     row = report[(report["view"] == "within class") & (report["probe"] == "kernel")].iloc[0]
     spread = [[row["excess"] - row["low"]], [row["high"] - row["excess"]]]
     axes.errorbar(place, row["excess"], spread, fmt="o", capsize=4)

@@ -19,11 +19,11 @@ from sklearn.metrics import balanced_accuracy_score
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.datasets import SimulatedSubjects
-from braindecode_censor.training.leakage import leakage
+from braindecode_censor.training.leakage import subject_leakage
 
 effects = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 6.0}
 data = SimulatedSubjects(
-    6, 120, preset="easy", shift=1.0, label_shift=1.5, n_channels=8, effects=effects, seed=22
+    6, 120, preset="easy", shift=1.0, label_shift=1.5, n_chans=8, effects=effects, seed=22
 )
 X, y, subjects = data.arrays()
 print(pd.crosstab(subjects, y))
@@ -54,13 +54,13 @@ for net in nets.values():
 # balanced accuracy minus chance, ``low`` to ``high`` its bootstrap interval. Zero excess is a code that tells nothing
 # to these probes, and no probe can prove more than that.
 
-reports = {name: net.leakage(X[probe], y[probe], subjects[probe]) for name, net in nets.items()}
+reports = {name: net.subject_leakage(X[probe], y[probe], subjects[probe]) for name, net in nets.items()}
 print(reports["plain"].round(3).to_string(index=False))
 
 # %%
 # What would an ideal code leak? One that knows the class and nothing else is the class itself:
 
-ideal = leakage(np.eye(2)[y[probe]], y[probe], subjects[probe])
+ideal = subject_leakage(np.eye(2)[y[probe]], y[probe], subjects[probe])
 ideal = ideal[ideal["probe"] == "logistic"].set_index("view")["excess"]
 print(ideal.round(3).to_string())
 

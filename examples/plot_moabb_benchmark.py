@@ -48,7 +48,7 @@ for name, penalty in {"plain": "null", "adversary": "adv"}.items():
 
 class SmallStudy(SimulatedSubjects):
     def __init__(self):
-        super().__init__(5, 40, n_channels=8, preset="easy", seed=1)
+        super().__init__(5, 40, n_chans=8, preset="easy", seed=1)
 
 
 bc.register(SmallStudy)

@@ -25,7 +25,7 @@ from braindecode_censor.datasets import EpochsFolder, SimulatedSubjects, default
 # MOABB's default mode shows nothing of the new person; the decoder says so each time.
 warnings.filterwarnings("ignore", message=".*no trials of the new person")
 folder = Path(tempfile.mkdtemp())
-simulated = SimulatedSubjects(6, 40, preset="easy", n_channels=8, sfreq=64.0, seed=3)
+simulated = SimulatedSubjects(6, 40, preset="easy", n_chans=8, sfreq=64.0, seed=3)
 trials, classes, who = simulated.arrays()
 for subject in range(1, 7):
     save_subject(

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 import braindecode_censor as bc
-from braindecode_censor.training.leakage import leakage
+from braindecode_censor.training.leakage import subject_leakage
 
 torch.manual_seed(0)
 N_SUBJECTS, N_CLASSES = 5, 2
@@ -77,7 +77,7 @@ def train(weight, epochs=10):
 figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
 for weight in (0.0, 0.1, 1.0):
     z, nats, accuracy = train(weight)
-    report = leakage(z, y_test, s_test)
+    report = subject_leakage(z, y_test, s_test)
     excess = report[report["view"] == "marginal"].set_index("probe")["excess"]
     axes.plot(nats, label=f"weight {weight:g}")
     print(

@@ -22,14 +22,14 @@ from sklearn.metrics import balanced_accuracy_score
 
 import braindecode_censor as bc
 from braindecode_censor.datasets import SimulatedSubjects, default_paradigm
-from braindecode_censor.search.candidates import get_preset
+from braindecode_censor.paper.grid import get_preset
 
 # Nothing is known of the person who is decoded here, and the decoder says so.
 warnings.filterwarnings("ignore", message=".*no trials of the new person")
 out = Path(tempfile.mkdtemp())
 grid = [{"method": "mmd", "mode": ["marginal", "conditional"], "weight": 0.3}]
 training = {"max_epochs": 10, "lr": 1e-2, "batch_size": 32}
-study = {"n_trials": 40, "n_channels": 8, "preset": "easy", "seed": 4}
+study = {"n_trials": 40, "n_chans": 8, "preset": "easy", "seed": 4}
 known = SimulatedSubjects(5, **study)
 result = bc.AutoTransfer(known, out=out, preset=grid, training=training, top=1).run(report=False)
 print(result.selected)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from braindecode_censor.paper.identity import read_experiment
+from braindecode_censor.paper.selection import NESTED, SELECTED, choose, scores_of_choice
+from braindecode_censor.paper.tables import TableError, read_index, read_sealed, read_table
 from braindecode_censor.penalties.measures import MEASURES
-from braindecode_censor.search.selection import NESTED, SELECTED, choose, scores_of_choice
-from braindecode_censor.storage.experiment import read_experiment
-from braindecode_censor.storage.tables import TableError, read_index, read_sealed, read_table
 from braindecode_censor.storage.trainings import TrainingCache
 
 __all__ = ["BASELINE", "SELECTED", "Missing", "Results", "read_results"]
@@ -28,22 +28,7 @@ class Missing(LookupError):
 
 @dataclass(frozen=True)
 class Results:
-    """What a folder of results holds.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-    identity, provenance : dict
-        From ``experiment.json``; empty if there is none.
-    all_scores : DataFrame or None
-        Test and validation scores, one row per setting, seed and test subject, without rows that are not
-        numbers.
-    chosen : dict
-        Setting by rule.
-    notes : list of str
-        What is missing.
-    """
+    """What a folder of results holds."""
 
     folder: Path
     identity: dict = field(default_factory=dict)
@@ -95,20 +80,7 @@ class Results:
         return frame.sort_values(BASELINE, kind="stable") if BASELINE in frame else frame
 
     def require(self, path, remedy):
-        """Read a CSV file of the folder.
-
-        Parameters
-        ----------
-        path : str
-            Relative to the folder.
-        remedy : str
-            What to do if it is not there.
-
-        Returns
-        -------
-        frame : DataFrame
-            Its rows.
-        """
+        """Read a CSV file of the folder."""
         if not (self.folder / path).is_file():
             raise Missing(f"{self.folder} holds no {path}: {remedy}")
         try:
@@ -117,34 +89,12 @@ class Results:
             raise Missing(str(reason)) from None
 
     def probed(self, name):
-        """Read what was seen in the stored weights.
-
-        Parameters
-        ----------
-        name : str
-            "leakage", "codes", "gains" or "cells".
-
-        Returns
-        -------
-        frame : DataFrame
-            See :func:`braindecode_censor.report.probing.probe`.
-        """
+        """Read what was seen in the stored weights."""
         remedy = f"call `python paper_figures/run_probes.py --results {self.folder}` first"
         return self.require(f"probes/{name}.csv", remedy)
 
     def histories(self, decoder):
-        """Return the course of a decoder's trainings with the first seed.
-
-        Parameters
-        ----------
-        decoder : str
-            Key of :attr:`decoders`.
-
-        Returns
-        -------
-        histories : dict of object to DataFrame
-            Test subject to one row per epoch.
-        """
+        """Return the course of a decoder's trainings with the first seed."""
         try:
             index = read_index(self.folder)
         except TableError as reason:
@@ -159,18 +109,7 @@ class Results:
 
 
 def read_results(folder):
-    """Read a folder of results, or what there is of it.
-
-    Parameters
-    ----------
-    folder : str or path-like
-        Written by ``autotransfer run``.
-
-    Returns
-    -------
-    results : Results
-        With a note for everything that is missing or not a number.
-    """
+    """Read a folder of results, or what there is of it."""
     folder = Path(folder)
     if not folder.is_dir():
         raise Missing(

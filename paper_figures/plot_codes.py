@@ -16,18 +16,7 @@ MOST = len(PALETTE) * len(MARKERS)  # colours and markers together tell so many 
 
 
 def numbers(results):
-    """Return the first two principal components of every trial.
-
-    Parameters
-    ----------
-    results : Results
-        What to draw.
-
-    Returns
-    -------
-    frame : DataFrame
-        Columns decoder, left_out, subject, label, first, second and explained.
-    """
+    """Return the first two principal components of every trial."""
     frame = results.probed("codes")
     if frame.empty:
         raise Missing("no weights of baseline and selected decoder were found")
@@ -35,18 +24,7 @@ def numbers(results):
 
 
 def draw(frame):
-    """Draw two panels per decoder, by subject and by class.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        From :func:`numbers`.
-
-    Returns
-    -------
-    figure : Figure
-        As wide as a column; of many people as wide as the page.
-    """
+    """Draw two panels per decoder, by subject and by class."""
     decoders = list(dict.fromkeys(frame["decoder"]))
     many = frame["subject"].nunique() > MANY
     lines = -(-min(frame["subject"].nunique(), MOST) // _COLUMNS) if many else 0

@@ -10,24 +10,12 @@ from scipy.stats import t
 from braindecode_censor.figures.folder import BASELINE, SELECTED, Missing
 from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import PAGE, colour_of, label_of, marker_of, new_figure, tick_subjects
-from braindecode_censor.search.selection import scores_of_choice
-from braindecode_censor.search.statistics import compare
+from braindecode_censor.paper.selection import scores_of_choice
+from braindecode_censor.paper.statistics import compare
 
 
 def numbers(results):
-    """Return the gains over the baseline.
-
-    Parameters
-    ----------
-    results : Results
-        What to draw.
-
-    Returns
-    -------
-    frame : DataFrame
-        Columns decoder, subject ("all" for the mean), gain, low, high and what the interval is over: "trials",
-        "seeds" or, of means, "subjects".
-    """
+    """Return the gains over the baseline."""
     scores = results.by_subject
     if BASELINE not in scores or SELECTED not in scores:
         raise Missing("gains need scores of the baseline and of the selected decoder")
@@ -59,18 +47,7 @@ def _by_subject(results, scores):
 
 
 def draw(frame):
-    """Draw the two panels.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        From :func:`numbers`.
-
-    Returns
-    -------
-    figure : Figure
-        As wide as the page.
-    """
+    """Draw the two panels."""
     figure, (left, right) = new_figure(PAGE, 2.3, 1, 2, sharey=True, gridspec_kw={"width_ratios": [3, 2]})
     mine, means = frame[frame["over"] != "subjects"], frame[frame["over"] == "subjects"]
     over = mine["over"].iloc[0]

@@ -21,19 +21,7 @@ from braindecode_censor.penalties.measures import MEASURES
 
 
 def numbers(results):
-    """Return leakage and test accuracy of every decoder and fold.
-
-    Parameters
-    ----------
-    results : Results
-        What to draw.
-
-    Returns
-    -------
-    frame : DataFrame
-        Columns decoder, mode, subject (left out), leakage (accuracy of a fresh linear probe that names the
-        subject from the whole code), chance (of the probe), score (of the same training) and chance_of_score.
-    """
+    """Return leakage and test accuracy of every decoder and fold."""
     found = results.probed("leakage")
     found = found[(found["part"] == "all") & (found["view"] == "marginal")]
     keys = ["setting", "seed", "subject"]
@@ -46,18 +34,7 @@ def numbers(results):
 
 
 def draw(frame):
-    """Draw folds as small and means as large markers.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        From :func:`numbers`.
-
-    Returns
-    -------
-    figure : Figure
-        As wide as a column.
-    """
+    """Draw folds as small and means as large markers."""
     figure, axis = new_figure(COLUMN, 2.6)
     draw_chance(axis, frame["chance_of_score"].iloc[0])
     handles, labels = [], []

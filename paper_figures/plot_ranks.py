@@ -12,25 +12,13 @@ from scipy.stats import friedmanchisquare, rankdata, studentized_range
 from braindecode_censor.figures.folder import SELECTED, Missing
 from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import COLUMN, colour_of, label_of, new_figure
-from braindecode_censor.search.statistics import compare
+from braindecode_censor.paper.statistics import compare
 
 LEVEL = 0.05
 
 
 def compared(results):
-    """Return the scores of decoders that are compared with each other.
-
-    Parameters
-    ----------
-    results : Results
-        What to compare.
-
-    Returns
-    -------
-    scores : DataFrame of shape (n_subjects, n_decoders)
-        Complete subjects. Without the selected decoder: it is one of the methods, and counting it twice would
-        shift the ranks of the others.
-    """
+    """Return the scores of decoders that are compared with each other."""
     scores = results.by_subject.drop(columns=SELECTED, errors="ignore").dropna().sort_index()
     if len(scores) < 2 or scores.shape[1] < 2:
         raise Missing(
@@ -41,19 +29,7 @@ def compared(results):
 
 
 def numbers(results):
-    """Return the mean rank of every decoder.
-
-    Parameters
-    ----------
-    results : Results
-        What to draw.
-
-    Returns
-    -------
-    frame : DataFrame
-        Columns decoder, rank (1 is best), and, the same in all rows, critical_difference (Nemenyi), friedman_p,
-        subjects and selected.
-    """
+    """Return the mean rank of every decoder."""
     scores = compared(results)
     count, decoders = scores.shape
     ranks = np.apply_along_axis(rankdata, 1, -scores.to_numpy())
@@ -71,18 +47,7 @@ def numbers(results):
 
 
 def pairs(results):
-    """Return the paired test of every two decoders.
-
-    Parameters
-    ----------
-    results : Results
-        What to compare.
-
-    Returns
-    -------
-    frame : DataFrame
-        Columns first, second, gain (of the first), low, high, p (Wilcoxon) and p_holm (of all pairs).
-    """
+    """Return the paired test of every two decoders."""
     scores = compared(results)
     rows = []
     for first, second in combinations(scores.columns, 2):
@@ -102,18 +67,7 @@ def _holm(p):
 
 
 def draw(frame):
-    """Draw the diagram: ranks on a line, bars over decoders that are not told apart.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        From :func:`numbers`.
-
-    Returns
-    -------
-    figure : Figure
-        As wide as a column.
-    """
+    """Draw the diagram: ranks on a line, bars over decoders that are not told apart."""
     count = len(frame)
     half = (count + 1) // 2
     bars = _groups(frame)

@@ -20,36 +20,14 @@ from braindecode_censor.figures.style import (
 
 
 def numbers(results):
-    """Return the score of every decoder in every fold.
-
-    Parameters
-    ----------
-    results : Results
-        What to draw.
-
-    Returns
-    -------
-    frame : DataFrame
-        Columns decoder, subject, score and chance; subjects in the order of the baseline, seeds averaged.
-    """
+    """Return the score of every decoder in every fold."""
     frame = results.by_subject.rename_axis("subject").reset_index()
     frame = frame.melt("subject", var_name="decoder", value_name="score")[["decoder", "subject", "score"]]
     return frame.assign(chance=results.chance)
 
 
 def draw(frame):
-    """Draw the two panels.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        From :func:`numbers`.
-
-    Returns
-    -------
-    figure : Figure
-        As wide as the page.
-    """
+    """Draw the two panels."""
     figure, (left, right) = new_figure(PAGE, 2.5, 1, 2, sharey=True)
     decoders, subjects = list(dict.fromkeys(frame["decoder"])), list(dict.fromkeys(frame["subject"]))
     lines = []

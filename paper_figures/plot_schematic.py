@@ -13,29 +13,12 @@ _GREY, _BLUE, _RED = "#595959", PALETTE[0], "#D55E00"
 
 
 def numbers(results):
-    """Return None: nothing is measured here.
-
-    Parameters
-    ----------
-    results : Results
-        Not used.
-    """
+    """Return None: nothing is measured here."""
     return
 
 
 def draw(_=None):
-    """Draw the model above and two subjects' codes below.
-
-    Parameters
-    ----------
-    _ : None
-        There are no numbers.
-
-    Returns
-    -------
-    figure : Figure
-        As wide as a column.
-    """
+    """Draw the model above and two subjects' codes below."""
     figure, (top, bottom) = new_figure(COLUMN, 2.7, 2, 1, gridspec_kw={"height_ratios": [5, 4]})
     _draw_model(top)
     _draw_effect(bottom)

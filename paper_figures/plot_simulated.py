@@ -22,32 +22,14 @@ CHANNELS, COLOURS = ("Pz", "P4"), {"NonTarget": "tab:grey", "Target": "tab:red"}
 
 
 def averages(dataset, subject):
-    """Return the mean and the standard error of each class, each of shape (2, n_channels, n_times).
-
-    Parameters
-    ----------
-    dataset : SimulatedSubjects
-        The simulation.
-    subject : int
-        Whose.
-    """
+    """Return the mean and the standard error of each class, each of shape (2, n_chans, n_times)."""
     X, y = dataset.trials(subject)[0]
     parts = [X[y == c] for c in (0, 1)]
     return np.array([p.mean(0) for p in parts]), np.array([p.std(0) / np.sqrt(len(p)) for p in parts])
 
 
 def draw(subjects=(1, 3), n_trials=200, seed=0):
-    """Return the figure.
-
-    Parameters
-    ----------
-    subjects : tuple of int
-        Two subjects.
-    n_trials : int
-        Trials per subject.
-    seed : int
-        Seed of the simulation.
-    """
+    """Return the figure."""
     figure, axes = plt.subplots(2, 4, figsize=(11, 4.6), sharex=True, sharey=True, layout="constrained")
     for row, shift in zip(axes, (0.0, 1.0)):
         dataset = SimulatedSubjects(max(subjects), n_trials, shift=shift, seed=seed)

@@ -9,9 +9,9 @@ from braindecode_censor.figures import plot_ranks
 from braindecode_censor.figures.folder import Missing
 from braindecode_censor.figures.product import Table, run_script
 from braindecode_censor.figures.style import label_of
+from braindecode_censor.paper.grid import METHODS, PAPER_GRID, expand
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.modes import MODES
-from braindecode_censor.search.candidates import METHODS, PAPER_GRID, expand
 
 # Key of a grid -> how it is called, in plain text and in LaTeX.
 PARAMETERS = {
@@ -35,18 +35,7 @@ FAMILIES = {
 
 
 def hyperparameters(results):
-    """Return what the grid explores; the paper's grid if the folder has none.
-
-    Parameters
-    ----------
-    results : Results
-        Folder with the experiment.
-
-    Returns
-    -------
-    frame : DataFrame
-        Columns methods, parameter and values; methods with the same values share a row.
-    """
+    """Return what the grid explores; the paper's grid if the folder has none."""
     values = {}
     try:
         grid = expand(results.identity.get("grid") or PAPER_GRID)
@@ -71,18 +60,7 @@ def hyperparameters(results):
 
 
 def penalties(results=None):
-    """Return the form of the penalty by mode, and who estimates it.
-
-    Parameters
-    ----------
-    results : Results
-        Not used: the registries of modes and measures say it all.
-
-    Returns
-    -------
-    frame : DataFrame
-        Columns mode, effect, information and divergence; the last row names the methods.
-    """
+    """Return the form of the penalty by mode, and who estimates it."""
     rows = []
     for name, mode in MODES.items():
         given = "|y" if mode.conditions_on_y else ""
@@ -104,18 +82,7 @@ def penalties(results=None):
 
 
 def summary(results):
-    """Return mean, lower quartile, and gain of every decoder and rule.
-
-    Parameters
-    ----------
-    results : Results
-        Folder with ``table.csv``.
-
-    Returns
-    -------
-    frame : DataFrame
-        As in ``table.csv``, the columns that fit on a page.
-    """
+    """Return mean, lower quartile, and gain of every decoder and rule."""
     table = results.require("table.csv", "call `autotransfer report` once")
     return table[["decoder", "setting", "mean", "lower_quartile", "worst", "gain", "low", "high", "p"]]
 

@@ -25,19 +25,7 @@ ROWS = {
 
 
 def numbers(results):
-    """Return every epoch of every decoder's trainings.
-
-    Parameters
-    ----------
-    results : Results
-        What to draw.
-
-    Returns
-    -------
-    frame : DataFrame
-        Columns decoder, subject (left out), epoch, train_loss, valid_loss, penalty, subject_accuracy and
-        subject_chance; NaN where a method has no such thing.
-    """
+    """Return every epoch of every decoder's trainings."""
     frames = []
     for decoder in (BASELINE, *MEASURES):
         if decoder not in results.decoders:
@@ -56,18 +44,7 @@ def numbers(results):
 
 
 def draw(frame):
-    """Draw one column per decoder.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        From :func:`numbers`.
-
-    Returns
-    -------
-    figure : Figure
-        As wide as the page.
-    """
+    """Draw one column per decoder."""
     decoders = list(dict.fromkeys(frame["decoder"]))
     rows = {
         name: quantities

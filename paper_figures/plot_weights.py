@@ -19,19 +19,7 @@ MODES = {
 
 
 def numbers(results):
-    """Return the scores of every setting.
-
-    Parameters
-    ----------
-    results : Results
-        What to draw.
-
-    Returns
-    -------
-    frame : DataFrame
-        Columns method, mode, weight, setting, search (validation accuracy on the split of the search) and test
-        (mean over the folds, of settings that were cross-validated) and chance; the baseline has a row without weight.
-    """
+    """Return the scores of every setting."""
     search = results.require("search.csv", "it is written by `autotransfer run`")
     frame = search[["method", "mode", "weight", "setting"]].assign(search=search["score_valid"])
     tested = results.scores.groupby("setting")["score"].mean()
@@ -47,18 +35,7 @@ def numbers(results):
 
 
 def draw(frame):
-    """Draw one panel per method.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        From :func:`numbers`.
-
-    Returns
-    -------
-    figure : Figure
-        As wide as the page.
-    """
+    """Draw one panel per method."""
     methods = [method for method in MEASURES if method in set(frame["method"])]
     figure, axes = new_figure(PAGE, 1.9, 1, len(methods), sharey=True, squeeze=False)
     baseline = frame.loc[frame["method"] == BASELINE, "test"].iloc[0]

@@ -15,18 +15,7 @@ __all__ = ["Plot", "Table", "make", "render", "run_script"]
 
 
 def render(figure):
-    """Return a figure as PDF and as PNG; call it within the style that the figure was drawn in.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        The figure.
-
-    Returns
-    -------
-    files : dict of str to bytes
-        Ending -> content.
-    """
+    """Return a figure as PDF and as PNG; call it within the style that the figure was drawn in."""
     # laid out once: the same in both files, and the layout is what takes the time
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
@@ -42,19 +31,7 @@ def render(figure):
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure.
-
-    Parameters
-    ----------
-    name : str
-        Name of its files.
-    title, caption : str
-        What it shows, in words and in a sentence or two.
-    numbers : callable
-        Results to the frame of numbers that is drawn; None for a figure without numbers.
-    draw : callable
-        That frame to a figure.
-    """
+    """A figure."""
 
     name: str
     title: str
@@ -63,36 +40,12 @@ class Plot:
     draw: Callable
 
     def figure(self, results):
-        """Return the figure.
-
-        Parameters
-        ----------
-        results : Results
-            What to draw.
-
-        Returns
-        -------
-        figure : matplotlib.figure.Figure
-            In the common style.
-        """
+        """Return the figure."""
         with style():
             return self.draw(self.numbers(results))
 
     def write(self, results, folder):
-        """Write PDF, PNG and, if there are any, the numbers.
-
-        Parameters
-        ----------
-        results : Results
-            What to draw.
-        folder : Path
-            Where to.
-
-        Returns
-        -------
-        paths : list of Path
-            The files.
-        """
+        """Write PDF, PNG and, if there are any, the numbers."""
         numbers = self.numbers(results)
         files = {} if numbers is None else {"csv": numbers.to_csv(index=False).encode()}
         with style():
@@ -102,19 +55,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
-
-    Parameters
-    ----------
-    name : str
-        Name of its files.
-    title, caption : str
-        What it shows, in words and in a sentence.
-    rows : callable
-        Results to frame, in plain text.
-    latex : callable
-        That frame to LaTeX.
-    """
+    """A table."""
 
     name: str
     title: str
@@ -123,20 +64,7 @@ class Table:
     latex: Callable
 
     def write(self, results, folder):
-        """Write CSV and LaTeX.
-
-        Parameters
-        ----------
-        results : Results
-            What to tell.
-        folder : Path
-            Where to.
-
-        Returns
-        -------
-        paths : list of Path
-            The files.
-        """
+        """Write CSV and LaTeX."""
         rows = self.rows(results)
         files = {"csv": rows.to_csv(index=False).encode(), "tex": self.latex(rows).encode()}
         return _write(files, folder, self.name)
@@ -149,25 +77,7 @@ def _write(files, folder, name):
 
 
 def make(products, results, folder):
-    """Write what can be made of some results.
-
-    Parameters
-    ----------
-    products : iterable of Plot or Table
-        What is wanted.
-    results : Results
-        What there is.
-    folder : Path
-        Where to.
-
-    Returns
-    -------
-    written : list of Path
-        The files.
-    missing : dict of str to str
-        Name of what could not be made to the reason. Files of an earlier run under that name are removed, for
-        they would show other results.
-    """
+    """Write what can be made of some results."""
     written, missing = [], {}
     for product in products:
         try:
@@ -180,15 +90,7 @@ def make(products, results, folder):
 
 
 def run_script(description, *products):
-    """Be the command line of a script.
-
-    Parameters
-    ----------
-    description : str
-        The script's docstring.
-    *products : Plot or Table
-        What it makes.
-    """
+    """Be the command line of a script."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -9,9 +9,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from braindecode_censor.report.probing import probe
+from braindecode_censor.paper.probing import probe
+from braindecode_censor.paper.tables import read_table
 from braindecode_censor.storage.files import locked
-from braindecode_censor.storage.tables import read_table
 
 
 def main():

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from braindecode_censor.autotransfer.experiment import AutoTransfer
 from braindecode_censor.datasets import EpochsFolder, default_paradigm
+from braindecode_censor.paper.experiment import AutoTransfer
 
 #: Name -> folder, options of the dataset, options of the paradigm.
 RECORDINGS = {
@@ -47,24 +47,7 @@ COLUMNS = {
 
 
 def make_experiment(name, data, out, seeds, jobs, **training):
-    """Return the experiment on one recording.
-
-    Parameters
-    ----------
-    name : str
-        Key of ``RECORDINGS``.
-    data, out : Path
-        Folder of recordings, folder for results.
-    seeds, jobs : int
-        Number of seeds, and trainings at a time.
-    **training
-        Arguments of the estimator, instead of those in ``TRAINING``.
-
-    Returns
-    -------
-    experiment : AutoTransfer
-        Not run.
-    """
+    """Return the experiment on one recording."""
     folder, options, cut = RECORDINGS[name]
     dataset = EpochsFolder(data / folder, **options)
     return AutoTransfer(
@@ -80,18 +63,7 @@ def make_experiment(name, data, out, seeds, jobs, **training):
 
 
 def as_markdown(table):
-    """Return a result's table as Markdown.
-
-    Parameters
-    ----------
-    table : DataFrame
-        One row per decoder.
-
-    Returns
-    -------
-    text : str
-        With a header.
-    """
+    """Return a result's table as Markdown."""
     table = table.copy()
     table["interval"] = [f"{low:+.3f} to {high:+.3f}" for low, high in zip(table["low"], table["high"])]
     for name in ("mean", "lower_quartile", "worst", "p", "seed_spread"):
@@ -107,18 +79,7 @@ def as_markdown(table):
 
 
 def describe_trainings(folder):
-    """Say how much was trained, and when trainings were at their best.
-
-    Parameters
-    ----------
-    folder : Path
-        Of an experiment.
-
-    Returns
-    -------
-    text : str
-        One line.
-    """
+    """Say how much was trained, and when trainings were at their best."""
     records = [json.loads(path.read_bytes()) for path in (folder / "trainings").glob("*.json")]
     best = np.array([record["best_epoch"] for record in records if "best_epoch" in record])
     last = max(record["params"]["max_epochs"] for record in records)

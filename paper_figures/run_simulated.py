@@ -17,10 +17,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from braindecode_censor.autotransfer import experiment
-from braindecode_censor.search import selection
+from braindecode_censor.paper import experiment, selection
 
-SIZE = {"n_subjects": 8, "n_trials": 80, "preset": "medium", "n_channels": 8}
+SIZE = {"n_subjects": 8, "n_trials": 80, "preset": "medium", "n_chans": 8}
 EFFECTS = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 6.0}
 SCENARIOS = {
     "alike": {"shift": 0.0},
@@ -38,18 +37,7 @@ TRAINING = {"max_epochs": 20, "batch_size": 64, "lr": 5e-3, "patience": 8}
 
 
 def by_mode(scores):
-    """Return mean and lower quartile of each mode's best setting by the paper's rule.
-
-    Parameters
-    ----------
-    scores : DataFrame
-        From an experiment.
-
-    Returns
-    -------
-    rows : list of dict
-        One per mode.
-    """
+    """Return mean and lower quartile of each mode's best setting by the paper's rule."""
     rows = []
     for mode in scores["mode"].dropna().unique():
         chosen = selection.choose(scores[scores["mode"] == mode])
@@ -60,28 +48,7 @@ def by_mode(scores):
 
 
 def run(name, population, out, seeds, jobs, grid=GRID, sampling="balanced"):
-    """Run one scenario.
-
-    Parameters
-    ----------
-    name : str
-        Key of ``SCENARIOS``.
-    population : int
-        Seed of the subjects.
-    out : Path
-        Folder for results.
-    seeds, jobs : int
-        Number of seeds, and trainings at a time.
-    grid : list of dict
-        Settings to try.
-    sampling : {"balanced", "shuffle"}
-        How batches are drawn.
-
-    Returns
-    -------
-    table : DataFrame
-        Rows of the experiment's table, and one per mode of the grid.
-    """
+    """Run one scenario."""
     result = experiment.AutoTransfer(
         "simulated",
         out=out,

@@ -6,8 +6,8 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from braindecode_censor.search.candidates import METHODS
-from braindecode_censor.search.selection import NESTED, SELECTED
+from braindecode_censor.paper.grid import METHODS
+from braindecode_censor.paper.selection import NESTED, SELECTED
 
 __all__ = [
     "COLUMN",
@@ -47,13 +47,7 @@ PALETTE = (*_COLOURS, "#D55E00", "#F0E442", "#000000")
 
 
 def style():
-    """Return a context in which figures are made and saved.
-
-    Returns
-    -------
-    context : context manager
-        Matplotlib's defaults and ``style.mplstyle``, whatever the user's own settings are.
-    """
+    """Return a context in which figures are made and saved."""
     return matplotlib.rc_context({**matplotlib.rcParamsDefault, **_read_style()})
 
 
@@ -65,73 +59,23 @@ def _read_style():
 
 
 def new_figure(width, height, rows=1, columns=1, **options):
-    """Return a figure and its axes.
-
-    Parameters
-    ----------
-    width, height : float
-        Inches; `width` is ``COLUMN`` or ``PAGE``.
-    rows, columns : int
-        Grid of axes.
-    **options
-        Options of ``Figure.subplots``.
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-        Without pyplot: no window, no global state, whatever backend the user has set.
-    axes : Axes or ndarray of Axes
-        As ``Figure.subplots`` returns them.
-    """
+    """Return a figure and its axes."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
 
 
 def colour_of(decoder):
-    """Return the colour of a decoder, the same in all figures.
-
-    Parameters
-    ----------
-    decoder : str
-        Row of the table of results.
-
-    Returns
-    -------
-    colour : str
-        Hexadecimal.
-    """
+    """Return the colour of a decoder, the same in all figures."""
     return _look(decoder)[0]
 
 
 def marker_of(decoder):
-    """Return the marker of a decoder, the same in all figures.
-
-    Parameters
-    ----------
-    decoder : str
-        Row of the table of results.
-
-    Returns
-    -------
-    marker : str
-        As matplotlib writes it.
-    """
+    """Return the marker of a decoder, the same in all figures."""
     return _look(decoder)[1]
 
 
 def label_of(decoder):
-    """Return how a decoder is called in print.
-
-    Parameters
-    ----------
-    decoder : str
-        Row of the table of results.
-
-    Returns
-    -------
-    label : str
-        Short.
-    """
+    """Return how a decoder is called in print."""
     return _look(decoder)[2]
 
 
@@ -144,21 +88,7 @@ def _look(decoder):
 
 
 def shorten(text, longest=_LONGEST):
-    """Cut a label that would not fit.
-
-    Parameters
-    ----------
-    text : object
-        Any name.
-    longest : int
-        Letters.
-
-    Returns
-    -------
-    text : str
-        With an ellipsis in the middle if need be, for the ends tell names apart, and dollar signs kept from
-        being taken for formulas.
-    """
+    """Cut a label that would not fit."""
     text = str(text)
     if len(text) > longest:
         head = (longest - 1) // 2
@@ -167,15 +97,7 @@ def shorten(text, longest=_LONGEST):
 
 
 def tick_subjects(axis, subjects):
-    """Write one tick per subject below an axis, upright where they would touch each other.
-
-    Parameters
-    ----------
-    axis : Axes
-        Its x axis.
-    subjects : sequence
-        Names, in the order of the places 0, 1, 2, ...
-    """
+    """Write one tick per subject below an axis, upright where they would touch each other."""
     names = [shorten(subject) for subject in subjects]
     width = axis.get_figure().get_figwidth() / axis.get_gridspec().ncols
     room = 0.8 * width / max(len(names), 1)  # inches per name; a letter of 6.5 points takes about 0.06
@@ -187,30 +109,12 @@ def tick_subjects(axis, subjects):
 
 
 def draw_chance(axis, chance):
-    """Draw what guessing would reach.
-
-    Parameters
-    ----------
-    axis : Axes
-        With accuracies on its y axis.
-    chance : float or None
-        Accuracy of guessing; nothing is drawn if it is not known.
-    """
+    """Draw what guessing would reach."""
     if pd.notna(chance):
         line = {"color": "#595959", "linewidth": 0.9, "linestyle": ":", "zorder": 0}
         axis.axhline(chance, label="_chance", **line)
 
 
 def legend_above(figure, handles, labels, columns=8):
-    """Put one legend over all axes.
-
-    Parameters
-    ----------
-    figure : Figure
-        Where.
-    handles, labels : list
-        Artists and what to call them.
-    columns : int
-        Entries per line.
-    """
+    """Put one legend over all axes."""
     figure.legend(handles, labels, loc="outside upper center", ncols=min(columns, len(labels)))

@@ -10,7 +10,7 @@ from multiprocessing import forkserver, get_context
 
 import pytest
 
-PRELOAD = ["matplotlib.pyplot", "braindecode_censor.autotransfer.experiment"]
+PRELOAD = ["matplotlib.pyplot", "braindecode_censor.paper.experiment"]
 
 
 def fork_server():

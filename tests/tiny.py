@@ -8,7 +8,7 @@ from shared import once
 from braindecode_censor import AutoTransfer
 from braindecode_censor.datasets import SimulatedSubjects
 
-DATA = {"n_subjects": 4, "n_trials": 24, "n_channels": 4, "sfreq": 64.0, "duration": 1.0}
+DATA = {"n_subjects": 4, "n_trials": 24, "n_chans": 4, "sfreq": 64.0, "duration": 1.0}
 TRAINING = {"max_epochs": 2, "batch_size": 16, "module__F1": 2, "module__D": 1}
 GRID = [
     {"method": "mmd", "mode": ["marginal", "conditional"], "weight": 0.1},

@@ -233,31 +233,14 @@ class FastEEGNet(EEGNet):
 
 
 class MaxNorm(nn.Module):
-    """What ``torch.renorm`` does along the first axis, with a cheaper gradient and for ``vmap`` too.
-
-    Parameters
-    ----------
-    max_norm : float
-        Largest norm a row may have.
-    """
+    """What ``torch.renorm`` does along the first axis, with a cheaper gradient and for ``vmap`` too."""
 
     def __init__(self, max_norm):
         super().__init__()
         self.max_norm = max_norm
 
     def forward(self, weight):
-        """Shrink the rows that are too long.
-
-        Parameters
-        ----------
-        weight : Tensor of shape (n_rows, ...)
-            Free parameter.
-
-        Returns
-        -------
-        Tensor of shape (n_rows, ...)
-            Weight within the constraint.
-        """
+        """Shrink the rows that are too long."""
         if not is_eager():
             return weight * _shrinkage(_row_norms(weight), self.max_norm)[0]
         norm = _row_norms(weight.detach())
@@ -286,44 +269,14 @@ class _Shrink(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, weight, norm, max_norm):
-        """Shrink the rows that are too long.
-
-        Parameters
-        ----------
-        ctx : context
-            Keeps what the backward pass needs.
-        weight : Tensor of shape (n_rows, ...)
-            Free parameter.
-        norm : Tensor of shape (n_rows, 1, ...)
-            Norm of every row.
-        max_norm : float
-            Largest norm.
-
-        Returns
-        -------
-        Tensor of shape (n_rows, ...)
-            Weight within the constraint.
-        """
+        """Shrink the rows that are too long."""
         ctx.save_for_backward(weight, norm)
         ctx.max_norm = max_norm
         return torch.renorm(weight, 2, 0, max_norm)
 
     @staticmethod
     def backward(ctx, grad):
-        """Gradient in the weight.
-
-        Parameters
-        ----------
-        ctx : context
-            As left by ``forward``.
-        grad : Tensor of shape (n_rows, ...)
-            Gradient in the output.
-
-        Returns
-        -------
-        tuple of Tensor or None
-            One for each argument of ``forward``.
-        """
+        """Gradient in the weight."""
         weight, norm = ctx.saved_tensors
         if torch.is_grad_enabled():  # for second derivatives, which go through the norm
             norm = _row_norms(weight)

@@ -11,24 +11,6 @@ def mix_and_filter(x, mixing, weight, offset, padding):
     """Mix channels, filter each mixture in time, add a constant.
 
     ``y[n, fd, t] = Σ_k w[f, k] Σ_c u[fd, c] x̃[n, c, t + k] + o[fd]`` with ``x̃`` zero-padded on either side.
-
-    Parameters
-    ----------
-    x : Tensor of shape (n_trials, n_chans, n_times)
-        Batch.
-    mixing : Tensor of shape (n_filters · depth, n_chans)
-        Spatial filters ``u``; those of one temporal filter stand together.
-    weight : Tensor of shape (n_filters, kernel_length)
-        Temporal filters ``w``.
-    offset : Tensor of shape (n_filters · depth,) or None
-        Constants ``o``, if any.
-    padding : int
-        Zeros on either side.
-
-    Returns
-    -------
-    Tensor of shape (n_trials, n_filters · depth, 1, n_times + 2 · padding − kernel_length + 1)
-        Filtered mixtures; the empty axis is EEGNet's, where the channels were.
     """
     depth = mixing.shape[0] // weight.shape[0]
     mixed = torch.bmm(x.mT, mixing.T.expand(x.shape[0], -1, -1)).mT
@@ -46,16 +28,6 @@ def prefers_channels_last(x):
     oneDNN's depthwise convolution is then the fastest filter there is, but it exists for eager float32 on the
     CPU alone. Under ``vmap`` it would have to copy, ``torch.compile`` fuses the plain operations better, and
     other devices like large matrix products.
-
-    Parameters
-    ----------
-    x : Tensor
-        Input of the convolution.
-
-    Returns
-    -------
-    bool
-        True on the CPU, in float32, outside ``torch.func`` transforms and compiled graphs.
     """
     return x.device.type == "cpu" and x.dtype == torch.float32 and is_eager()
 
@@ -69,46 +41,14 @@ class _DepthwiseFilter(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, s, weight, offset, padding):
-        """Filter signals.
-
-        Parameters
-        ----------
-        ctx : context
-            Keeps what the backward pass needs.
-        s : Tensor of shape (n_trials, n_signals, 1, n_times)
-            Signals.
-        weight : Tensor of shape (n_filters, kernel_length)
-            Filters; each serves ``n_signals / n_filters`` neighbouring signals.
-        offset : Tensor of shape (n_signals,) or None
-            Added constants, if any.
-        padding : int
-            Zeros on either side.
-
-        Returns
-        -------
-        Tensor of shape (n_trials, n_signals, 1, n_times + 2 · padding − kernel_length + 1)
-            Filtered signals.
-        """
+        """Filter signals."""
         ctx.save_for_backward(s, weight)
         ctx.padding = padding
         return _depthwise(s, weight, offset, padding)
 
     @staticmethod
     def backward(ctx, grad):
-        """Gradients in the signals, the filters and the constants.
-
-        Parameters
-        ----------
-        ctx : context
-            As left by ``forward``.
-        grad : Tensor
-            Gradient in the output.
-
-        Returns
-        -------
-        tuple of Tensor or None
-            One for each argument of ``forward``.
-        """
+        """Gradients in the signals, the filters and the constants."""
         s, weight = ctx.saved_tensors
         taps = weight.shape[1]
         grad_s = _depthwise(grad, weight.flip(1), None, taps - 1 - ctx.padding)
@@ -124,22 +64,7 @@ def _depthwise(s, weight, bias, padding):
 
 
 def convolve_channels_last(h, weight, padding):
-    """Dense convolution in time with the channels last in memory, where it is fast.
-
-    Parameters
-    ----------
-    h : Tensor of shape (n_trials, n_in, 1, n_times)
-        Signals.
-    weight : Tensor of shape (n_out, n_in, 1, kernel_length)
-        Filters.
-    padding : int
-        Zeros on either side.
-
-    Returns
-    -------
-    Tensor of shape (n_trials, n_out, 1, n_times + 2 · padding − kernel_length + 1)
-        Filtered mixtures.
-    """
+    """Dense convolution in time with the channels last in memory, where it is fast."""
     return _ChannelsLastConvolution.apply(h.contiguous(memory_format=torch.channels_last), weight, padding)
 
 
@@ -148,42 +73,14 @@ class _ChannelsLastConvolution(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, h, weight, padding):
-        """Convolve; the arguments are those of :func:`convolve_channels_last`.
-
-        Parameters
-        ----------
-        ctx : context
-            Keeps what the backward pass needs.
-        h, weight : Tensor
-            Signals, channels last in memory, and filters.
-        padding : int
-            Zeros on either side.
-
-        Returns
-        -------
-        Tensor
-            Filtered mixtures.
-        """
+        """Convolve; the arguments are those of :func:`convolve_channels_last`."""
         ctx.save_for_backward(h, weight)
         ctx.padding = padding
         return F.conv2d(h, weight, padding=(0, padding))
 
     @staticmethod
     def backward(ctx, grad):
-        """Gradients in the signals and the filters.
-
-        Parameters
-        ----------
-        ctx : context
-            As left by ``forward``.
-        grad : Tensor
-            Gradient in the output.
-
-        Returns
-        -------
-        tuple of Tensor or None
-            One for each argument of ``forward``.
-        """
+        """Gradients in the signals and the filters."""
         h, weight = ctx.saved_tensors
         turned = weight.flip(-1).transpose(0, 1)
         grad_h = F.conv2d(grad, turned, padding=(0, weight.shape[-1] - 1 - ctx.padding))
@@ -196,22 +93,6 @@ def cross_correlation(g, s, first_lag, shape):
     """Cross-correlation, summed over trials and neighbouring signals.
 
     ``r[i, j] = Σ g[n, id, t] s[n, id, t + first_lag + j]``, the sum running over trials, ``d`` and ``t``.
-
-    Parameters
-    ----------
-    g : Tensor of shape (n_trials, n_signals, n_out)
-        One side.
-    s : Tensor of shape (n_trials, n_signals, n_times)
-        The other.
-    first_lag : int
-        First lag, zero or negative.
-    shape : (int, int)
-        Groups of neighbouring signals, and lags.
-
-    Returns
-    -------
-    Tensor of shape ``shape``
-        Correlations.
     """
     n_groups, n_lags = shape
     if g.shape[-1] * (g.shape[-1] + n_lags) <= 2**15:
@@ -241,22 +122,6 @@ def toeplitz_filter(s, weight, padding, block=64):
 
     The output is cut into blocks, so that the matrix stays small whatever the length of the signal. Plain
     operations only: gradients of any order, ``vmap`` and ``torch.compile``.
-
-    Parameters
-    ----------
-    s : Tensor of shape (n_filters, n_rows, n_times)
-        Signals of each filter.
-    weight : Tensor of shape (n_filters, kernel_length)
-        One filter each.
-    padding : int
-        Zeros on either side.
-    block : int
-        Output samples of one product.
-
-    Returns
-    -------
-    Tensor of shape (n_filters, n_rows, n_times + 2 · padding − kernel_length + 1)
-        Filtered signals.
     """
     n_filters, n_rows, n_times = s.shape
     taps = weight.shape[1]
@@ -267,24 +132,7 @@ def toeplitz_filter(s, weight, padding, block=64):
 
 
 def toeplitz_convolve(h, weight, padding, block=32):
-    """Dense convolution in time as one matrix product, with blocks as in :func:`toeplitz_filter`.
-
-    Parameters
-    ----------
-    h : Tensor of shape (n_trials, n_in, n_times)
-        Signals.
-    weight : Tensor of shape (n_out, n_in, kernel_length)
-        Filters.
-    padding : int
-        Zeros on either side.
-    block : int
-        Output samples of one product.
-
-    Returns
-    -------
-    Tensor of shape (n_trials, n_out, n_times + 2 · padding − kernel_length + 1)
-        Filtered mixtures.
-    """
+    """Dense convolution in time as one matrix product, with blocks as in :func:`toeplitz_filter`."""
     n_out, n_in, taps = weight.shape
     length = h.shape[-1] + 2 * padding - taps + 1
     windows = _windows(h, taps, padding, block, length).transpose(1, 2)  # trials, blocks, inputs, samples

@@ -18,74 +18,19 @@ from torch.nn import functional as F
 
 
 def lag_moments(x, kernel_length, padding=None, *, chunk=64):
-    """Moments ``m`` and ``R`` of every trial, once per dataset.
-
-    Parameters
-    ----------
-    x : Tensor of shape (n_trials, n_chans, n_times)
-        Trials, not padded.
-    kernel_length : int
-        Number of taps ``K`` of the temporal filters.
-    padding : int or None
-        Zeros on either side, at least ``(K − 1) / 2`` and less than ``K``; ``K // 2``, as in EEGNet, if None.
-    chunk : int
-        Trials handled at a time, which bounds the memory of the double precision this is computed in.
-
-    Returns
-    -------
-    Tensor of shape (n_trials, K, 1 + K)
-        ``m`` in the first column, ``R`` in the others, in the precision of ``x``. The moments of a batch are
-        the sum of those of its trials, so ``moments[idx]`` belong to the batch ``x[idx]``.
-
-    Examples
-    --------
-    >>> x = torch.tensor([[[1.0, 2.0, 3.0]]])
-    >>> lag_moments(x, 2, padding=1)[0]
-    tensor([[ 6., 14.,  8.],
-            [ 6.,  8., 14.]])
-    """
+    """Moments ``m`` and ``R`` of every trial, once per dataset."""
     padding = kernel_length // 2 if padding is None else padding
     parts = [_moments(part, kernel_length, padding, wide_dtype(x)).to(x.dtype) for part in x.split(chunk)]
     return torch.cat(parts)
 
 
 def batch_moments(x, kernel_length, padding):
-    """Moments of a whole batch in one go: what a training step without :func:`lag_moments` computes.
-
-    Parameters
-    ----------
-    x : Tensor of shape (n_trials, n_chans, n_times)
-        Batch. Gradients pass through.
-    kernel_length : int
-        Number of taps of the temporal filters.
-    padding : int
-        Zeros on either side.
-
-    Returns
-    -------
-    Tensor of shape (1, K, 1 + K)
-        Sum over trials of their moments.
-    """
+    """Moments of a whole batch in one go: what a training step without :func:`lag_moments` computes."""
     return _moments(x.flatten(0, 1).unsqueeze(0), kernel_length, padding, x.dtype)
 
 
 def batch_covariance(moments, count):
-    """Mean and covariance of all windows of a batch.
-
-    Parameters
-    ----------
-    moments : Tensor of shape (n_trials, K, 1 + K)
-        Moments of the trials, or of the whole batch as one.
-    count : int
-        Number of windows, ``n_trials · n_chans · n_out``.
-
-    Returns
-    -------
-    mean : Tensor of shape (K,)
-        ``m / n`` in double precision; the batch mean of a filter's output is ``w · mean``.
-    covariance : Tensor of shape (K, K)
-        ``R / n − m mᵀ / n²`` in double precision; the batch variance is ``wᵀ covariance w``.
-    """
+    """Mean and covariance of all windows of a batch."""
     total = moments.sum(0).to(wide_dtype(moments)) / count
     mean = total[:, 0]
     return mean, total[:, 1:] - mean.unsqueeze(1) * mean
@@ -137,23 +82,7 @@ def _sum_down_diagonals(gram, taps):
 
 
 def fast_length(n):
-    """Smallest even number from ``n`` on whose prime factors are 2, 3 and 5: a cheap Fourier length.
-
-    Parameters
-    ----------
-    n : int
-        Least length.
-
-    Returns
-    -------
-    int
-        Length of at least ``n``.
-
-    Examples
-    --------
-    >>> fast_length(323)
-    324
-    """
+    """Smallest even number from ``n`` on whose prime factors are 2, 3 and 5: a cheap Fourier length."""
     while True:
         rest = n
         for prime in (2, 3, 5):
@@ -168,15 +97,5 @@ def wide_dtype(x):
     """Double precision, where the device has it.
 
     The variance is a small difference of large sums when a filter rejects most of the signal.
-
-    Parameters
-    ----------
-    x : Tensor
-        Any tensor on the device in question.
-
-    Returns
-    -------
-    torch.dtype
-        ``float64``, or ``float32`` on Apple's GPU.
     """
     return torch.float32 if x.device.type == "mps" else torch.float64

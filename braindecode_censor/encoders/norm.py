@@ -7,24 +7,6 @@ def normalised_filters(weight, norm, mean, covariance, differentiable):
     """Filters whose outputs have the variance ``norm.weight²``: batch norm in training mode, but for its mean.
 
     ``a_f w_f`` with ``a_f = γ_f / √(w_fᵀ Σ w_f + ε)``.
-
-    Parameters
-    ----------
-    weight : Tensor of shape (n_filters, kernel_length)
-        Temporal filters ``w``.
-    norm : nn.BatchNorm2d
-        Batch norm after the filters, with ``γ`` and ``ε``.
-    mean, covariance : Tensor of shape (kernel_length,), (kernel_length, kernel_length)
-        Of the windows the filters see, from :func:`braindecode_censor.encoders.lagmoments.batch_covariance`.
-    differentiable : bool
-        Whether anything but the filters needs a gradient: then the outputs below have one too.
-
-    Returns
-    -------
-    filters : Tensor of shape (n_filters, kernel_length)
-        Scaled filters.
-    scale, filter_mean, filter_var : Tensor of shape (n_filters,)
-        ``a``, and batch mean and biased variance of the unscaled filters' outputs.
     """
     bias = norm.bias
     gamma = weight.new_ones(len(weight)) if norm.weight is None else norm.weight
@@ -43,22 +25,7 @@ class _NormalisedFilters(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, weight, gamma, bias, mean, covariance, eps):
-        """Scale filters; the arguments are those of :func:`normalised_filters`.
-
-        Parameters
-        ----------
-        ctx : context
-            Keeps what the backward pass needs.
-        weight, gamma, bias, mean, covariance : Tensor
-            Filters, batch norm's parameters, moments of the windows.
-        eps : float
-            Batch norm's ``ε``.
-
-        Returns
-        -------
-        tuple of Tensor
-            Filters, and without gradient their scale, mean and variance.
-        """
+        """Scale filters; the arguments are those of :func:`normalised_filters`."""
         wide = weight.to(mean.dtype)
         rows = wide @ covariance
         var = (rows * wide).sum(-1)
@@ -73,22 +40,7 @@ class _NormalisedFilters(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad, *_):
-        """Gradients in weight and ``γ``; that in the bias is zero.
-
-        Parameters
-        ----------
-        ctx : context
-            As left by ``forward``.
-        grad : Tensor of shape (n_filters, kernel_length)
-            Gradient in the scaled filters.
-        *_ : None
-            No gradients in the other outputs.
-
-        Returns
-        -------
-        tuple of Tensor or None
-            One for each argument of ``forward``.
-        """
+        """Gradients in weight and ``γ``; that in the bias is zero."""
         if grad is None:
             return (None,) * 6
         wide, rows, inverse, scale, bias = ctx.saved_tensors
@@ -103,21 +55,10 @@ def is_eager():
     """Whether operations run one by one, outside ``torch.func`` transforms and compiled graphs.
 
     There, hand-written gradients pay; elsewhere they would stand in the way of batching and fusing.
-
-    Returns
-    -------
-    bool
-        True in ordinary eager mode.
     """
     return not (torch.compiler.is_compiling() or under_vmap())
 
 
 def under_vmap():
-    """Whether a transform of ``torch.func`` is active, compiled or not.
-
-    Returns
-    -------
-    bool
-        True inside ``vmap``.
-    """
+    """Whether a transform of ``torch.func`` is active, compiled or not."""
     return torch._C._are_functorch_transforms_active()

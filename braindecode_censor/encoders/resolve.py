@@ -18,20 +18,7 @@ _ALIASES = {"EEGNetv4": "EEGNet"}
 
 
 def resolve_module(module, fast=True):
-    """Return the class or instance behind the `module` argument.
-
-    Parameters
-    ----------
-    module : str, type or nn.Module
-        Name of a Braindecode model, or the model itself.
-    fast : bool
-        Whether the name "EEGNet" means the reordered EEGNet, which computes the same numbers.
-
-    Returns
-    -------
-    module : type or nn.Module
-        What to build.
-    """
+    """Return the class or instance behind the `module` argument."""
     if not isinstance(module, str):
         return module
     module = _ALIASES.get(module, module)
@@ -41,24 +28,7 @@ def resolve_module(module, fast=True):
 
 
 def module_options(module, signal, options, momentum=None):
-    """Collect the constructor arguments of a module.
-
-    Parameters
-    ----------
-    module : type or nn.Module
-        What to build.
-    signal : dict
-        What the data says: n_chans, n_times, n_outputs, sfreq.
-    options : dict
-        What the user says, which wins.
-    momentum : float or None
-        Momentum of batch norm, for modules that take it as an argument.
-
-    Returns
-    -------
-    options : dict
-        Arguments; those of the signal only as far as the module takes them.
-    """
+    """Collect the constructor arguments of a module."""
     if isinstance(module, nn.Module):  # built by the user, for these data
         return options
     defaults = {}
@@ -92,15 +62,7 @@ def _check_options(module, options, taken):
 
 
 def set_momentum(module, momentum):
-    """Set the momentum of every batch norm.
-
-    Parameters
-    ----------
-    module : nn.Module
-        The network, changed in place.
-    momentum : float or None
-        Weight of a new batch in the running statistics; None leaves the network's own.
-    """
+    """Set the momentum of every batch norm."""
     if momentum is None:
         return
     if not 0 < momentum <= 1:
@@ -111,16 +73,5 @@ def set_momentum(module, momentum):
 
 
 def whole_module(module):
-    """Return the network behind a compiled one, which notices new hooks and has plain names.
-
-    Parameters
-    ----------
-    module : nn.Module
-        Maybe compiled.
-
-    Returns
-    -------
-    module : nn.Module
-        Not compiled, with the same parameters.
-    """
+    """Return the network behind a compiled one, which notices new hooks and has plain names."""
     return getattr(module, "_orig_mod", module)

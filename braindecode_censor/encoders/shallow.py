@@ -19,34 +19,10 @@ class FastCombinedConv(CombinedConv):
     :math:`K_{oct} = \sum_f u_{ofc} w_{ft}`. Its spectrum times the signals', summed over channels, is the spectrum of
     the output, so that the cost does not grow with the length of the filters. On other devices than a CPU, compiled and
     under ``vmap`` the convolution runs as it is.
-
-    Parameters
-    ----------
-    in_chans, n_filters_time, n_filters_spat, filter_time_length : int
-        Channels, filters in time and over channels, and taps.
-    bias_time, bias_spat : bool
-        Whether either convolution has a bias.
-
-    Examples
-    --------
-    >>> layer = FastCombinedConv(in_chans=3, n_filters_time=4, n_filters_spat=5, filter_time_length=25)
-    >>> layer(torch.randn(2, 1, 100, 3)).shape
-    torch.Size([2, 5, 76, 1])
     """
 
     def forward(self, x):
-        """Filter.
-
-        Parameters
-        ----------
-        x : Tensor of shape (n_trials, 1, n_times, n_chans)
-            Trials.
-
-        Returns
-        -------
-        y : Tensor of shape (n_trials, n_filters_spat, n_times − filter_time_length + 1, 1)
-            Filtered mixtures.
-        """
+        """Filter."""
         if x.device.type != "cpu" or not is_eager():
             return super().forward(x)
         in_time, in_space = self.conv_time.weight.flatten(1), self.conv_spat.weight.squeeze(2)
@@ -68,13 +44,7 @@ class FastCombinedConv(CombinedConv):
 
 
 def speed_up(module):
-    """Put the layers of this module in the place of Braindecode's, where they pay.
-
-    Parameters
-    ----------
-    module : nn.Module
-        A network, changed in place; its parameters stay where they are.
-    """
+    """Put the layers of this module in the place of Braindecode's, where they pay."""
     for part in module.modules():
         if type(part) is CombinedConv and part.conv_time.kernel_size[0] >= _LONG:
             part.__class__ = FastCombinedConv

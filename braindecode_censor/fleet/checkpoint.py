@@ -19,13 +19,6 @@ _HOST = ("history", "count", "seconds", "best_epoch", "best_loss", "best_score")
 class Checkpoint:
     """One file with the members of a group that have begun and not finished: a checksum and safetensors.
 
-    Parameters
-    ----------
-    folder : str, path-like or None
-        Where to; None writes nothing.
-    signature : str
-        Of the group's members.
-
     Notes
     -----
     Members are found by their key, whoever else is in the group the second time. The place of a member in its
@@ -37,13 +30,7 @@ class Checkpoint:
         self.path = None if folder is None else Path(folder, f"{name}.checkpoint")
 
     def write(self, group):
-        """Write where a group stands, in place of what was written before.
-
-        Parameters
-        ----------
-        group : Group
-            Between two epochs.
-        """
+        """Write where a group stands, in place of what was written before."""
         if self.path is None:
             return
         tensors = group.save()
@@ -58,19 +45,7 @@ class Checkpoint:
         write_atomically(self.path, hashlib.sha256(content).digest() + content)
 
     def read(self, members):
-        """Put members back to where they stood.
-
-        Parameters
-        ----------
-        members : list of Member
-            Not begun; those that were written are moved on.
-
-        Returns
-        -------
-        states : list of (dict of str to Tensor or None)
-            What :meth:`~braindecode_censor.fleet.group.Group.add` takes; None for a member that begins. A file
-            that is missing or damaged means that all begin.
-        """
+        """Put members back to where they stood."""
         host, tensors = self._load()
         rows = {key: i for i, key in enumerate(host)}
         states = []

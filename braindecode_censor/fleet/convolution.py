@@ -20,44 +20,14 @@ class ConvolveByProducts(TorchFunctionMode):
     """While it is active, convolutions in one and two dimensions are those of this module."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        """Call a function of torch, unless it convolves.
-
-        Parameters
-        ----------
-        func, types, args, kwargs : object
-            As torch says.
-
-        Returns
-        -------
-        result : object
-            The function's.
-        """
+        """Call a function of torch, unless it convolves."""
         if func in (F.conv1d, F.conv2d):
             return convolve(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 
 def convolve(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-    """Compute what ``torch.nn.functional.conv1d`` or ``conv2d`` computes, for one member under ``vmap``.
-
-    Parameters
-    ----------
-    input : Tensor of shape (n, n_in, n_times) or (n, n_in, height, width)
-        Signals.
-    weight : Tensor of shape (n_out, n_in / groups, ...)
-        Filters.
-    bias : Tensor of shape (n_out,) or None
-        Added to every output.
-    stride, padding, dilation : int, tuple of int, or for `padding` {"same", "valid"}
-        As in torch.
-    groups : int
-        As in torch.
-
-    Returns
-    -------
-    y : Tensor of shape (n, n_out, ...)
-        Filtered signals.
-    """
+    """Compute what ``torch.nn.functional.conv1d`` or ``conv2d`` computes, for one member under ``vmap``."""
     x, in_time = input, weight.ndim == 3
     if weight.shape[1] >= _WIDE:
         torch_convolves = F.conv1d if in_time else F.conv2d

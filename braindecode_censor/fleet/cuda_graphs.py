@@ -19,20 +19,7 @@ _N_STREAMS = 16  # more do not help
 
 
 def run_side_by_side(recorders, inputs):
-    """Call functions that do not depend on each other.
-
-    Parameters
-    ----------
-    recorders : list of Recorder
-        The functions.
-    inputs : list of dict of str to Tensor
-        Arguments of each.
-
-    Returns
-    -------
-    results : list of dict of str to Tensor
-        Of each; the next call may overwrite them.
-    """
+    """Call functions that do not depend on each other."""
     recordings = [recorder.find(given) for recorder, given in zip(recorders, inputs)]
     recorded = [k for k, recording in enumerate(recordings) if recording is not None]
     for k in recorded:
@@ -54,20 +41,7 @@ def run_side_by_side(recorders, inputs):
 
 
 def fork(functions, inputs):
-    """Call functions that do not depend on each other, side by side in the recording that is being made.
-
-    Parameters
-    ----------
-    functions : list of callable
-        The functions.
-    inputs : list of dict of str to Tensor
-        Arguments of each.
-
-    Returns
-    -------
-    results : list of dict of str to Tensor
-        Of each.
-    """
+    """Call functions that do not depend on each other, side by side in the recording that is being made."""
     recording, results = current_recording(), []
     recording.branches = _streams(recording.device)[: len(functions)]
     recording.branch_off()
@@ -88,14 +62,6 @@ class Recorder:
     """Decides when a function is recorded, and keeps the recordings, one for each shape of its arguments.
 
     The first call of a shape runs as usual, which also sets up the libraries it needs; the second is recorded.
-
-    Parameters
-    ----------
-    function : callable
-        From a dict of tensors to a dict of tensors. A result with the name of an argument is the argument's next
-        value, which may be changed in place.
-    able : bool
-        Whether it may be recorded: a host that waits for values in the middle would break the recording.
     """
 
     def __init__(self, function, able=True):
@@ -103,34 +69,11 @@ class Recorder:
         self.recordings = {}
 
     def __call__(self, inputs):
-        """Call the function, by a recording where there is one.
-
-        Parameters
-        ----------
-        inputs : dict of str to Tensor
-            Arguments.
-
-        Returns
-        -------
-        outputs : dict of str to Tensor
-            Its results, which the next call may overwrite.
-        """
+        """Call the function, by a recording where there is one."""
         return run_side_by_side([self], [inputs])[0]
 
     def find(self, inputs):
-        """Return the recording for arguments of this shape.
-
-        Parameters
-        ----------
-        inputs : dict of str to Tensor
-            Arguments.
-
-        Returns
-        -------
-        recording : Recording or None
-            None where there is none: elsewhere than on a GPU, at the first call of a shape, and where recording is
-            out of the question.
-        """
+        """Return the recording for arguments of this shape."""
         if not (self.able and all(tensor.is_cuda for tensor in inputs.values())):
             return None
         shapes = tuple(tensor.shape for tensor in inputs.values())
@@ -146,15 +89,7 @@ class Recorder:
 
 
 class Recording:
-    """One call of a function as a CUDA graph, or as several with calls of the host between them.
-
-    Parameters
-    ----------
-    function : callable
-        See :class:`Recorder`.
-    inputs : dict of str to Tensor
-        Arguments of the shape to record; not changed.
-    """
+    """One call of a function as a CUDA graph, or as several with calls of the host between them."""
 
     def __init__(self, function, inputs):
         self.inputs = {name: tensor.clone() for name, tensor in inputs.items()}
@@ -184,20 +119,7 @@ class Recording:
         self.graphs[-1].capture_begin(self.graphs[0].pool() if self.calls else None)
 
     def interrupt(self, function, *tensors):
-        """Leave a call to the host, see :func:`~braindecode_censor.numerics.unrecorded.unrecorded`.
-
-        Parameters
-        ----------
-        function : callable
-            From tensors to a tuple of tensors.
-        *tensors : Tensor
-            Its arguments.
-
-        Returns
-        -------
-        results : tuple of Tensor
-            Where every replay will put its results.
-        """
+        """Leave a call to the host, see :func:`~braindecode_censor.numerics.unrecorded.unrecorded`."""
         with torch.cuda.stream(self.stream):
             self.join()
             before = self.graphs[-1]
@@ -227,13 +149,7 @@ class Recording:
             graph.replay()
 
     def take(self, inputs):
-        """Put arguments where the next replay reads them.
-
-        Parameters
-        ----------
-        inputs : dict of str to Tensor
-            Arguments of the shape that was recorded; results of the last replay are there already.
-        """
+        """Put arguments where the next replay reads them."""
         new = [name for name, tensor in inputs.items() if tensor is not self.inputs[name]]
         torch._foreach_copy_([self.inputs[name] for name in new], [inputs[name] for name in new])
 

@@ -4,13 +4,13 @@ import time
 
 from braindecode_censor._check import check_size
 from braindecode_censor.fleet.checkpoint import Checkpoint
+from braindecode_censor.fleet.compat import check_estimator, sizes_of, why_alone
 from braindecode_censor.fleet.epoch import train_epoch
 from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.lone import LoneMember
 from braindecode_censor.fleet.member import Member
 from braindecode_censor.fleet.packing import fitting_size
 from braindecode_censor.fleet.resident import People, Resident
-from braindecode_censor.fleet.trial import check_estimator, sizes_of, why_alone
 from braindecode_censor.trials.dataset import check_labels, read_signals
 
 __all__ = ["train_fleet"]
@@ -20,41 +20,6 @@ def train_fleet(tasks, X, y, subjects, *, group_size=None, folder=None, every=60
     """Train many estimators at once, each exactly as its own ``fit`` would.
 
     Networks that cannot be in a fleet are trained one by one, after the others.
-
-    Parameters
-    ----------
-    tasks : iterable of (object, CensoredEEGClassifier, ndarray)
-        Name of the training, estimator (which is fitted in place), and positions of the trials it may see.
-    X : array-like of shape (n_trials, n_chans, n_times)
-        All trials.
-    y, subjects : array-like of shape (n_trials,)
-        Class and subject of every trial.
-    group_size : int or None
-        Members that train side by side at most; None takes what fits the device's memory (see
-        :func:`~braindecode_censor.fleet.packing.fitting_size`).
-    folder : str, path-like or None
-        Where unfinished groups are saved; None does not save them.
-    every : float
-        Seconds between two saves.
-    **options
-        Options of :class:`~braindecode_censor.fleet.group.Group`: ``vectorise``, ``masks``, ``compile``.
-
-    Yields
-    ------
-    member : Member or LoneMember
-        As soon as it has finished: ``member.key``, ``member.clf`` (fitted), ``member.error`` (None, or what
-        ``fit`` would have raised because the loss was never finite), ``member.alone`` (None, or why it was trained by
-        itself).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from braindecode_censor import CensoredEEGClassifier
-    >>> X, y = np.random.default_rng(0).normal(size=(64, 4, 64)), np.arange(64) % 2
-    >>> subjects = np.arange(64) // 16
-    >>> folds = [(m, CensoredEEGClassifier(max_steps=1), np.flatnonzero(subjects != m)) for m in range(4)]
-    >>> [member.clf.step_ for member in train_fleet(folds, X, y, subjects)]
-    [1, 1, 1, 1]
     """
     signals, _ = read_signals(X)
     y = check_labels("y", y, len(signals), "pass one class per trial.")

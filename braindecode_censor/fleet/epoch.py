@@ -16,18 +16,7 @@ __all__ = ["step_groups", "train_epoch"]
 
 
 def train_epoch(groups):
-    """Train every member of every group for one epoch, validate, and keep what is best.
-
-    Parameters
-    ----------
-    groups : list of Group
-        With one kind of encoder and the same trials; their penalties may differ.
-
-    Returns
-    -------
-    finished : list of Member
-        Those that have nothing left to do; still in their groups.
-    """
+    """Train every member of every group for one epoch, validate, and keep what is best."""
     began = time.perf_counter()
     plans = [group.plan_epoch() for group in groups]
     monitors = [Monitor(len(group), group.graph.penalty is not None) for group in groups]
@@ -51,17 +40,7 @@ def train_epoch(groups):
 
 
 def step_groups(groups, taking, monitors):
-    """Take one step of some groups, whose batches are equally large.
-
-    Parameters
-    ----------
-    groups : list of Group
-        All groups of the fleet.
-    taking : list of (int, Launch)
-        Which of them take the step, and what it is.
-    monitors : list of Monitor
-        One for each group.
-    """
+    """Take one step of some groups, whose batches are equally large."""
     takers, launches = [groups[i] for i, _ in taking], [launch for _, launch in taking]
     inputs = {}
     for k, (group, launch) in enumerate(zip(takers, launches)):

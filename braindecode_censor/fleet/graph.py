@@ -19,19 +19,7 @@ _MAX_SHAPES = 64  # that are compiled in a process; networks beyond run uncompil
 
 
 class Graph:
-    """Training step and evaluation of any number of members at once.
-
-    Parameters
-    ----------
-    member : Member
-        Any member of the group: the source of module, penalty and constants.
-    vectorise : bool
-        Whether the encoders of all members run as one under ``vmap``, which many small kernels' launches make
-        worth while on a GPU. On a CPU each encoder runs by itself, because oneDNN's convolutions are faster
-        than anything that can be batched; penalties, critics and optimisers run as one on either.
-    compile : bool or str
-        Whether to compile the encoders and the optimiser; a string names a backend of ``torch.compile``.
-    """
+    """Training step and evaluation of any number of members at once."""
 
     def __init__(self, member, vectorise, compile=False):
         clf, censor = member.clf, member.censor
@@ -63,18 +51,7 @@ class Graph:
             self.compiled_decide = torch.compile(decide_places, **options)
 
     def initial_state(self, member):
-        """Return the state of a member that has not begun.
-
-        Parameters
-        ----------
-        member : Member
-            Not begun.
-
-        Returns
-        -------
-        state : dict of str to Tensor
-            One member's: parameters, moments of the optimiser, buffers; the same of the critic.
-        """
+        """Return the state of a member that has not begun."""
         theta, rest = self.network.member_state(member.clf.module_)
         state = {"theta": theta, "first": torch.zeros_like(theta), "second": torch.zeros_like(theta)}
         state |= {f"buffer.{name}": tensor for name, tensor in rest.items()}
@@ -85,28 +62,7 @@ class Graph:
         return state
 
     def encode(self, theta, buffers, x, moments, y, class_weight, masks):
-        """Run the encoders in training mode.
-
-        Parameters
-        ----------
-        theta : Tensor of shape (n_members, n_parameters)
-            Parameters.
-        buffers : dict of str to Tensor
-            Batch statistics; not changed.
-        x, moments, y, class_weight : Tensor
-            As in :func:`~braindecode_censor.fleet.step.take_step` and :class:`~braindecode_censor.fleet.step.Part`.
-        masks : tuple of Tensor
-            Dropout masks, in the order in which a forward pass needs them.
-
-        Returns
-        -------
-        z : Tensor of shape (n_members, n, n_features)
-            Latent codes.
-        loss : Tensor of shape (n_members,)
-            Task losses.
-        buffers : dict of str to Tensor
-            Updated batch statistics.
-        """
+        """Run the encoders in training mode."""
         known = {} if moments is None else {"moments": moments}
         inputs = x, known, y, class_weight, masks
         if self.vectorise:
@@ -136,17 +92,6 @@ class Graph:
         """Ask what the penalty does to z, and train the critics.
 
         As alone: what the penalty says is said by the critics before their last step.
-
-        Parameters
-        ----------
-        inputs : dict of str to Tensor
-            From :meth:`~braindecode_censor.fleet.step.Part.penalty_inputs`; the critics' vectors are changed in place.
-
-        Returns
-        -------
-        results : dict of str to Tensor
-            ``push`` (n_members, n, n_features), the gradient of the penalty in z times λ; ``values`` and
-            ``critic_losses`` (n_members,), what there is to log; and the critics' state under its own names.
         """
         z, s, y, coefficients, noise = (inputs.get(k) for k in ("z", "s", "y", "coefficients", "noise"))
         control, losses = under_prefix(inputs, "control."), z.new_full((len(z),), math.nan)
@@ -189,19 +134,7 @@ class Graph:
 
     @torch.no_grad()
     def diagnose(self, inputs):
-        """Return the penalty's diagnostics.
-
-        Parameters
-        ----------
-        inputs : dict of str to Tensor
-            Latent codes ``z`` (n_members, n, n_features), subjects ``s`` and classes ``y`` (n_members, n), and the
-            critics' state.
-
-        Returns
-        -------
-        numbers : dict of str to Tensor of shape (n_members,)
-            Named numbers.
-        """
+        """Return the penalty's diagnostics."""
         parameters, control = self.critic_layout.unpack(inputs["phi"]), under_prefix(inputs, "control.")
         return vmap(self._diagnose_one)(parameters, control, inputs["z"], inputs["s"], inputs["y"])
 
@@ -211,20 +144,7 @@ class Graph:
 
     @torch.no_grad()
     def evaluate(self, state, x):
-        """Return the class scores in evaluation mode.
-
-        Parameters
-        ----------
-        state : dict of str to Tensor
-            Stacked.
-        x : Tensor of shape (n_members, n, n_chans, n_times)
-            Each member's trials.
-
-        Returns
-        -------
-        logits : Tensor of shape (n_members, n, n_classes)
-            Scores before the softmax.
-        """
+        """Return the class scores in evaluation mode."""
         self.network.module.eval()
         parameters, buffers = self.layout.unpack(state["theta"]), under_prefix(state, "buffer.")
         if self.vectorise:
@@ -235,18 +155,7 @@ class Graph:
         return self.network({**parameters, **buffers}, x)[1]
 
     def module_state(self, state):
-        """Return one member's parameters and buffers under the names of its module.
-
-        Parameters
-        ----------
-        state : dict of str to Tensor
-            One member's.
-
-        Returns
-        -------
-        state : dict of str to Tensor
-            As ``load_state_dict`` takes it.
-        """
+        """Return one member's parameters and buffers under the names of its module."""
         return self.network.state_dict(state["theta"], under_prefix(state, "buffer."))
 
 

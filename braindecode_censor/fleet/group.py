@@ -13,25 +13,7 @@ __all__ = ["Group", "Launch"]
 
 
 class Launch(NamedTuple):
-    """One step of some members of a group, on the device.
-
-    Parameters
-    ----------
-    members : ndarray of int
-        Who takes it.
-    rows : Tensor of shape (n,) or None
-        The same on the device; None is everybody.
-    positions : Tensor of shape (n, n_trials)
-        Their batches.
-    counts : Tensor of shape (n,)
-        Number of each member's step.
-    coefficients : Tensor of shape (n, n_coefficients)
-        See :class:`~braindecode_censor.fleet.step.Part`.
-    shares : Tensor of shape (n,)
-        How much the weights after the step count in their moving average.
-    noise : Tensor of shape (n, ...) or None
-        Random numbers of the penalty.
-    """
+    """One step of some members of a group, on the device."""
 
     members: np.ndarray
     rows: torch.Tensor | None
@@ -43,24 +25,7 @@ class Launch(NamedTuple):
 
 
 class Group:
-    """Members of one graph, stacked.
-
-    Parameters
-    ----------
-    members : list of Member
-        All of one signature; may differ in their epoch.
-    resident : Resident
-        The trials that they point to.
-    states : list of (dict or None) or None
-        Where each member stood when it was saved; None begins.
-    vectorise : bool or None
-        See :class:`~braindecode_censor.fleet.graph.Graph`; None vectorises everywhere but on a CPU.
-    masks : {"drawn", "hashed"} or None
-        Source of dropout masks. "drawn" are the ones that each estimator would draw by itself on a CPU; on
-        other devices that would be a launch per member and layer, so None takes "hashed" there.
-    compile : bool or str
-        See :class:`~braindecode_censor.fleet.graph.Graph`.
-    """
+    """Members of one graph, stacked."""
 
     def __init__(self, members, resident, states=None, vectorise=None, masks=None, compile=False):
         self.resident, self.members = resident, []
@@ -75,15 +40,7 @@ class Group:
         return len(self.members)
 
     def add(self, members, states=None):
-        """Take in members.
-
-        Parameters
-        ----------
-        members : list of Member
-            Of the same signature.
-        states : list of (dict or None) or None
-            Where each stood, from :meth:`save`; None begins.
-        """
+        """Take in members."""
         if not members:
             return
         fresh = [self.graph.initial_state(member) for member in members]
@@ -102,14 +59,7 @@ class Group:
         self._tabulate()
 
     def can_be_recorded(self):
-        """Tell whether the host has no part in a step.
-
-        Returns
-        -------
-        able : bool
-            Masks that are drawn by the host, a penalty that looks at its numbers, and transforms that draw there
-            forbid it.
-        """
+        """Tell whether the host has no part in a step."""
         free = self.graph.penalty is None or not self.graph.penalty.waits
         return self.hashed and free and self.resident.waits_for_nothing()
 
@@ -144,13 +94,7 @@ class Group:
                 member.draw_ahead()
 
     def plan_epoch(self):
-        """Draw everybody's batches; members whose batches are equally large take their step together.
-
-        Returns
-        -------
-        launches : list of Launch
-            One or more for each step.
-        """
+        """Draw everybody's batches; members whose batches are equally large take their step together."""
         drawn = [member.draw_batches(drops_out=not self.hashed) for member in self.members]
         steps = [member.advance(len(batches)) for member, batches in zip(self.members, drawn)]
         plans = []
@@ -186,19 +130,7 @@ class Group:
         return launches
 
     def step_inputs(self, launch):
-        """Return all that a step needs of this group.
-
-        Parameters
-        ----------
-        launch : Launch
-            From :meth:`plan_epoch`.
-
-        Returns
-        -------
-        inputs : dict of str to Tensor
-            Copies of the rows, or the tensors themselves where everybody takes the step: the state and the averaged
-            weights under their prefixes, tables of the trials, and what the launch says.
-        """
+        """Return all that a step needs of this group."""
         rows = launch.rows
         inputs = {f"state.{name}": tensor for name, tensor in take_rows(self.state, rows).items()}
         if self.members[0].clf.keep == "ema":
@@ -213,28 +145,12 @@ class Group:
         return inputs
 
     def put_back(self, launch, results):
-        """Write the state and the averaged weights back after a step.
-
-        Parameters
-        ----------
-        launch : Launch
-            Whose step it was.
-        results : dict of str to Tensor
-            From :func:`~braindecode_censor.fleet.step.step_together`, of this group.
-        """
+        """Write the state and the averaged weights back after a step."""
         put_rows(self.state, launch.rows, under_prefix(results, "state."))
         put_rows(self.best, launch.rows, under_prefix(results, "best."))
 
     def close_epoch(self, logged, logits):
-        """Write the epoch into the histories, and keep the weights of those who are better than ever.
-
-        Parameters
-        ----------
-        logged : list of dict
-            Each member's numbers.
-        logits : sequence of Tensor of shape (n_valid, n_outputs), or of None
-            Each member's scores of its validation trials, which may be followed by others.
-        """
+        """Write the epoch into the histories, and keep the weights of those who are better than ever."""
         improved = []
         for i, (member, numbers) in enumerate(zip(self.members, logged)):
             scores = None if logits[i] is None else logits[i, : sum(map(len, member.valid))]
@@ -246,19 +162,7 @@ class Group:
                 tensor[rows] = self.state[name][rows]
 
     def release(self, members):
-        """Let members go and close the ranks.
-
-        Parameters
-        ----------
-        members : list of Member
-            Who leaves.
-
-        Returns
-        -------
-        states : list of dict
-            The best parameters and buffers of each, under the names of its module; None for a member whose
-            validation loss was never finite.
-        """
+        """Let members go and close the ranks."""
         gone = {id(member) for member in members}
         states = []
         for member in members:
@@ -276,13 +180,7 @@ class Group:
         return states
 
     def save(self):
-        """Return where everybody stands.
-
-        Returns
-        -------
-        tensors : dict of str to Tensor
-            Stacked, with the best weights under ``best.``.
-        """
+        """Return where everybody stands."""
         tensors = {**self.state, **{f"best.{name}": tensor for name, tensor in self.best.items()}}
         return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 

@@ -19,11 +19,6 @@ class GivenMasks(TorchFunctionMode):
     """While it is active, dropout multiplies by masks that the caller gives, in the order in which it is called.
 
     It acts on functions and not on layers, because networks drop out in layers, in functions, and in attention.
-
-    Parameters
-    ----------
-    masks : sequence of Tensor or None
-        As many as a forward pass needs; None drops nothing and writes into `calls` what would be needed.
     """
 
     def __init__(self, masks=None):
@@ -32,18 +27,7 @@ class GivenMasks(TorchFunctionMode):
         self.calls = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        """Call a function of torch, unless it would drop out.
-
-        Parameters
-        ----------
-        func, types, args, kwargs : object
-            As torch says.
-
-        Returns
-        -------
-        result : object
-            The function's.
-        """
+        """Call a function of torch, unless it would drop out."""
         kwargs = kwargs or {}
         if func in _DROPOUTS:
             return self._drop(func, *args, **kwargs)
@@ -80,53 +64,19 @@ class GivenMasks(TorchFunctionMode):
 
 
 class Place(NamedTuple):
-    """One call of dropout in a forward pass.
-
-    Parameters
-    ----------
-    p : float
-        Probability of dropping a number.
-    sizes : tuple of (int, int)
-        Of each axis of the mask: its size per trial, and its size beside that.
-    order : tuple of int
-        Axes as they lie in memory, the slowest first: torch draws a mask in this order.
-    """
+    """One call of dropout in a forward pass."""
 
     p: float
     sizes: tuple
     order: tuple
 
     def shape(self, n):
-        """Return the shape of a member's mask.
-
-        Parameters
-        ----------
-        n : int
-            Trials of the batch.
-
-        Returns
-        -------
-        shape : tuple of int
-            One size per axis.
-        """
+        """Return the shape of a member's mask."""
         return tuple(each * n + beside for each, beside in self.sizes)
 
 
 def find_places(module, batches):
-    """Watch two batches go through a network and return where, and in which shapes, it drops out.
-
-    Parameters
-    ----------
-    module : nn.Module
-        In training mode.
-    batches : list of Tensor of shape (n, n_chans, n_times)
-        Two, of different `n`.
-
-    Returns
-    -------
-    places : list of Place
-        In the order of the calls.
-    """
+    """Watch two batches go through a network and return where, and in which shapes, it drops out."""
     found = []
     for x in batches:
         with torch.no_grad(), GivenMasks() as given:
@@ -151,26 +101,7 @@ def _memory_order(h):
 
 
 def drawn_masks(generators, shape, p, dtype, order=None):
-    """Draw the masks that ``torch.nn.Dropout`` would draw on the CPU from each member's own generator.
-
-    Parameters
-    ----------
-    generators : sequence of torch.Generator
-        One per member, on the CPU.
-    shape : tuple of int
-        Shape of a member's mask.
-    p : float
-        Probability of dropping a number.
-    dtype : torch.dtype
-        Type of the network.
-    order : tuple of int or None
-        Order in which the axes of the input lie in memory; None is that of a contiguous tensor.
-
-    Returns
-    -------
-    masks : Tensor of shape (n_members, ...)
-        0, or 1 / (1 - p).
-    """
+    """Draw the masks that ``torch.nn.Dropout`` would draw on the CPU from each member's own generator."""
     order = tuple(range(len(shape))) if order is None else order
     lying = [shape[axis] for axis in order]
     back = [0, *(1 + order.index(axis) for axis in range(len(shape)))]
@@ -179,26 +110,6 @@ def drawn_masks(generators, shape, p, dtype, order=None):
 
 def hashed_masks(seeds, counts, layer, shape, p, dtype, decide=None):
     """Compute masks from seed, step, layer and place alone, for all members at once and without a generator.
-
-    Parameters
-    ----------
-    seeds, counts : Tensor of shape (n_members,), int64
-        Each member's seed, and the number of its step.
-    layer : int
-        Number of the dropout layer.
-    shape : tuple of int
-        Shape of a member's mask.
-    p : float
-        Probability of dropping a number.
-    dtype : torch.dtype
-        Type of the network.
-    decide : callable or None
-        A compiled :func:`decide_places`.
-
-    Returns
-    -------
-    masks : Tensor of shape (n_members, ...)
-        0, or 1 / (1 - p), on the device of the seeds.
 
     Notes
     -----
@@ -210,24 +121,7 @@ def hashed_masks(seeds, counts, layer, shape, p, dtype, decide=None):
 
 
 def decide_places(stream, place, p, dtype):
-    """Decide for every member and place whether it is dropped: the large part of :func:`hashed_masks`.
-
-    Parameters
-    ----------
-    stream : Tensor of shape (n_members,), int64
-        Number of each member's stream.
-    place : Tensor of shape (n_places,), int64
-        Numbers of the places. An argument, because compilers count places in 32 bits when left alone.
-    p : float
-        Probability of dropping a number.
-    dtype : torch.dtype
-        Type of the network.
-
-    Returns
-    -------
-    mask : Tensor of shape (n_members, n_places)
-        0, or 1 / (1 - p).
-    """
+    """Decide for every member and place whether it is dropped: the large part of :func:`hashed_masks`."""
     bits = mix(stream.unsqueeze(1) + place) & (2**32 - 1)
     kept = bits < round((1 - p) * 2**32)
     return kept.to(dtype) / (1 - p)

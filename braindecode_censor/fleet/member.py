@@ -25,30 +25,7 @@ _ENCODER = {"fast", "layer", "normalize", "augment", "batch_norm_momentum", "dev
 
 
 class Member:
-    """An estimator made ready to train, exactly as its ``fit`` would be, and its progress.
-
-    Parameters
-    ----------
-    key : object
-        Name of the member.
-    clf : CensoredEEGClassifier
-        Not fitted; this very object is fitted.
-    seen : ndarray of int
-        Positions of the trials that ``fit`` would be given.
-    people : People
-        All trials, also those not seen, and whose they are.
-    y : ndarray of shape (n_trials,)
-        Class of all trials.
-
-    Attributes
-    ----------
-    history : list of dict
-        One row per epoch, as the estimator's history has it.
-    error : str or None
-        Why the training failed.
-    signature, encoder_signature : str
-        Equal for members that share a graph; equal for members whose encoders may run as one.
-    """
+    """An estimator made ready to train, exactly as its ``fit`` would be, and its progress."""
 
     alone = None
 
@@ -137,19 +114,7 @@ class Member:
         return drops_out or self.clf.batches_ is None
 
     def draw_batches(self, drops_out=True):
-        """Return the batches of the next epoch.
-
-        Parameters
-        ----------
-        drops_out : bool
-            Whether dropout masks come from the same stream of numbers. Otherwise a sampler, which has numbers of
-            its own, is asked directly: the same batches in a tenth of the time.
-
-        Returns
-        -------
-        batches : list of ndarray of int
-            Positions of the trials, batch by batch.
-        """
+        """Return the batches of the next epoch."""
         left = self.n_steps - self.count  # the last epoch may be cut short
         if not self._needs_loaders(drops_out):
             drawn, self._ahead = self._ahead or self._draw(), None
@@ -166,45 +131,19 @@ class Member:
         return [self._places[batch] for batch in self.clf.batches_.arrays()]
 
     def draw_validation(self, drops_out=True):
-        """Draw the numbers that the validation loader draws, and forget them.
-
-        Parameters
-        ----------
-        drops_out : bool
-            As in :meth:`draw_batches`.
-        """
+        """Draw the numbers that the validation loader draws, and forget them."""
         if self._needs_loaders(drops_out):
             with self._own_numbers():
                 for _ in self._valid:
                     pass
 
     def draw_noise(self):
-        """Return the random numbers of the penalty for one batch.
-
-        Returns
-        -------
-        noise : ndarray or None
-            None where nothing is random.
-        """
+        """Return the random numbers of the penalty for one batch."""
         noise = None if self.censor is None else self.censor.penalty.draw_noise(self.censor.generator)
         return None if noise is None else noise.numpy()
 
     def advance(self, n_steps):
-        """Count the steps of an epoch and return what they need of this member.
-
-        Parameters
-        ----------
-        n_steps : int
-            Steps of the epoch.
-
-        Returns
-        -------
-        counts : ndarray of shape (n_steps,)
-            Number of each step, from 1.
-        coefficients : ndarray of shape (n_steps, n_coefficients)
-            Three of the encoder's optimiser (see :func:`~braindecode_censor.fleet.stack.adam_coefficients`), λ of
-            the epoch, and three of the critic's optimiser for each of its steps.
-        """
+        """Count the steps of an epoch and return what they need of this member."""
         counts = self.count + np.arange(1, n_steps + 1)
         self.count += n_steps
         clf, options = self.clf, self.clf.optimizer_.defaults
@@ -220,20 +159,7 @@ class Member:
         return counts, np.stack(np.broadcast_arrays(*found, counts)[:-1], axis=1)
 
     def end_epoch(self, numbers, logits):
-        """Write the epoch into the history.
-
-        Parameters
-        ----------
-        numbers : dict of str to float
-            Means over its batches, ``train_loss`` among them.
-        logits : Tensor of shape (n_valid, n_outputs)
-            Of the validation trials, on the CPU.
-
-        Returns
-        -------
-        improved : bool
-            Whether the validation loss is the lowest so far.
-        """
+        """Write the epoch into the history."""
         row = {"epoch": self.epoch + 1, **numbers}
         self.history.append(row)
         if not self.valid:
@@ -259,15 +185,7 @@ class Member:
         return np.average(losses, weights=sizes), float((correct[total > 0] / total[total > 0]).mean())
 
     def restore(self, host, generator, noise_generator):
-        """Go on from where the member was saved.
-
-        Parameters
-        ----------
-        host : dict
-            History and counters.
-        generator, noise_generator : Tensor or None
-            States of the random generators.
-        """
+        """Go on from where the member was saved."""
         vars(self).update(host)
         self.generator.set_state(generator)
         if noise_generator is not None:
@@ -278,26 +196,12 @@ class Member:
                     pass
 
     def is_finished(self):
-        """Tell whether it has taken all its steps or waited long enough for a better one.
-
-        Returns
-        -------
-        finished : bool
-            True when nothing is left to train.
-        """
+        """Tell whether it has taken all its steps or waited long enough for a better one."""
         waited = bool(self.valid) and has_waited(self.epoch, self.best_epoch, self.clf.patience)
         return waited or self.count >= self.n_steps
 
     def finish(self, state, resident):
-        """Make the estimator a fitted one, or say why not.
-
-        Parameters
-        ----------
-        state : dict of str to Tensor or None
-            Parameters and buffers to keep; None when the validation loss was never finite.
-        resident : Resident
-            The trials, for the score of the weights that are kept.
-        """
+        """Make the estimator a fitted one, or say why not."""
         clf = self.clf
         for row in self.history:
             clf.history.new_epoch()
@@ -316,18 +220,7 @@ class Member:
 
 
 def graph_key(clf):
-    """Return what an estimator's arguments say about its graph.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Any.
-
-    Returns
-    -------
-    key : str
-        Equal for estimators that share a graph.
-    """
+    """Return what an estimator's arguments say about its graph."""
     return repr(sorted(_shared_params(clf).items(), key=str))
 
 

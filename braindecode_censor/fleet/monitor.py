@@ -13,15 +13,7 @@ __all__ = ["Monitor"]
 
 
 class Monitor:
-    """The numbers that skorch and :class:`~braindecode_censor.Censor` write, for a whole group.
-
-    Parameters
-    ----------
-    n_members : int
-        Size of the group.
-    diagnoses : bool
-        Whether there is a penalty, whose diagnostics need codes of the epoch.
-    """
+    """The numbers that skorch and :class:`~braindecode_censor.Censor` write, for a whole group."""
 
     def __init__(self, n_members, diagnoses=True):
         self.diagnoses = diagnoses
@@ -29,19 +21,7 @@ class Monitor:
         self.launches, self.kept = [], []
 
     def add(self, members, numbers, z, s, y):
-        """Take in one step of some members.
-
-        Parameters
-        ----------
-        members : ndarray of int
-            Who took it.
-        numbers : Tensor of shape (3, n)
-            Task loss, penalty and critic's loss of each.
-        z : Tensor of shape (n, n_trials, n_features)
-            Latent codes.
-        s, y : Tensor of shape (n, n_trials)
-            Subjects and classes.
-        """
+        """Take in one step of some members."""
         self.launches.append(
             (members, z.shape[1], numbers.clone())
         )  # the next step may overwrite all of these
@@ -50,20 +30,7 @@ class Monitor:
             self.seen[members] += z.shape[1]
 
     def report(self, graph, state):
-        """Return each member's numbers.
-
-        Parameters
-        ----------
-        graph : Graph
-            For the penalty's diagnostics.
-        state : dict of str to Tensor
-            The stack at the end of the epoch.
-
-        Returns
-        -------
-        numbers : list of dict of str to float
-            ``train_loss``, and with a penalty the columns that its callback writes.
-        """
+        """Return each member's numbers."""
         found = torch.cat([numbers for *_, numbers in self.launches], 1).double().cpu().numpy()
         members = np.concatenate([rows for rows, *_ in self.launches])
         weights = np.concatenate([np.full(len(rows), n) for rows, n, _ in self.launches])

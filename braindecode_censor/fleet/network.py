@@ -22,25 +22,6 @@ class Network:
 
     It is all that the fleet knows of an architecture, and it works one member at a time: ``vmap`` makes it the function
     of a whole stack. So parameters, batch statistics and dropout masks come from outside, and nothing is remembered.
-
-    Parameters
-    ----------
-    module : nn.Module
-        Any member's network, not changed.
-    layer : str
-        Name of the layer whose input is the latent code.
-    n_chans, n_times : int
-        Size of a trial.
-
-    Attributes
-    ----------
-    module : nn.Module
-        A copy, whose max-norm constraints are of a form that ``vmap`` knows.
-    layout : Layout
-        Of the parameters that are trained. Those that get no gradient are no part of it, for AdamW leaves them alone,
-        their weight decay included; the stack holds them among the buffers.
-    places : list of Place
-        Dropout, in the order in which a forward pass comes by.
     """
 
     def __init__(self, module, layer, n_chans, n_times):
@@ -80,26 +61,7 @@ class Network:
         return {name for name, gradient in zip(named, found) if gradient is not None}
 
     def __call__(self, tensors, x, masks=(), **known):
-        """Return codes and class scores of one member, in the mode in which the module is.
-
-        Parameters
-        ----------
-        tensors : dict of str to Tensor
-            Parameters and buffers; the latter are changed in place where the network changes them.
-        x : Tensor of shape (n, n_chans, n_times)
-            Trials.
-        masks : sequence of Tensor or None
-            Dropout masks, one for each of `places`; not needed outside training. None drops nothing.
-        **known : Tensor
-            What the network would otherwise compute from the trials, such as EEGNet's lag moments.
-
-        Returns
-        -------
-        z : Tensor of shape (n, n_features)
-            Latent codes; of width zero if the layer is never called with one row per trial, or more than once.
-        logits : Tensor of shape (n, n_outputs)
-            Scores before the softmax.
-        """
+        """Return codes and class scores of one member, in the mode in which the module is."""
         if self._takes_masks and masks is not None:
             known, given = {**known, "masks": masks}, nullcontext()
         else:
@@ -115,39 +77,13 @@ class Network:
         return z, logits
 
     def member_state(self, module):
-        """Return one member's row of the stack.
-
-        Parameters
-        ----------
-        module : nn.Module
-            The member's own network.
-
-        Returns
-        -------
-        theta : Tensor of shape (n_parameters,)
-            What is trained.
-        rest : dict of str to Tensor
-            Buffers, and parameters that are not trained.
-        """
+        """Return one member's row of the stack."""
         trained = set(self.layout.names)
         rest = {name: p.detach().clone() for name, p in module.named_parameters() if name not in trained}
         rest |= {name: buffer.clone() for name, buffer in module.named_buffers()}
         return self.layout.pack(module), rest
 
     def state_dict(self, theta, rest):
-        """Return what the member's own network can load.
-
-        Parameters
-        ----------
-        theta : Tensor of shape (n_parameters,)
-            What is trained.
-        rest : dict of str to Tensor
-            Buffers, and parameters that are not trained.
-
-        Returns
-        -------
-        state : dict of str to Tensor
-            Without the buffers that are not part of a state dict.
-        """
+        """Return what the member's own network can load."""
         state = {**self.layout.unpack(theta), **rest}
         return {name: tensor for name, tensor in state.items() if name in self._persistent}

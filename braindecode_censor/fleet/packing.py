@@ -19,20 +19,7 @@ _SHARE = {"cpu": 0.5, "cuda": 0.8}  # of the free memory
 
 
 def fitting_size(members, resident):
-    """Return how many members to train side by side.
-
-    Parameters
-    ----------
-    members : list of Member
-        One of each group.
-    resident : Resident
-        The trials, on the device already.
-
-    Returns
-    -------
-    size : int
-        At least 1.
-    """
+    """Return how many members to train side by side."""
     kind = resident.x.device.type
     if kind == "cuda":
         free = torch.cuda.mem_get_info(resident.x.device)[0]
@@ -44,21 +31,7 @@ def fitting_size(members, resident):
 
 
 def share_out(tasks, jobs):
-    """Share trainings out among processes.
-
-    Parameters
-    ----------
-    tasks : list of (object, CensoredEEGClassifier, ndarray)
-        What ``train_fleet`` takes.
-    jobs : int
-        Processes.
-
-    Returns
-    -------
-    shares : list of list of tuple
-        Fleets of about eight members. Trainings of one graph stay together, because they are saved together; on
-        a GPU all do, because one process makes better use of it.
-    """
+    """Share trainings out among processes."""
     if jobs == 1 or any(torch.device(clf.device).type != "cpu" for _, clf, _ in tasks):
         return [tasks]
     alike, shares = {}, [[]]
@@ -73,20 +46,7 @@ def share_out(tasks, jobs):
 
 
 def step_bytes(member, resident):
-    """Return an upper bound on the memory that one more member takes.
-
-    Parameters
-    ----------
-    member : Member
-        Any member of the group.
-    resident : Resident
-        The trials.
-
-    Returns
-    -------
-    n_bytes : int
-        Size of everything a training step of this member computes, as if nothing were freed before its end.
-    """
+    """Return an upper bound on the memory that one more member takes."""
     graph = Graph(member, vectorise=True)
     n = min(member.clf.batch_size, len(resident.x))
     state = {name: tensor.unsqueeze(0).clone() for name, tensor in graph.initial_state(member).items()}

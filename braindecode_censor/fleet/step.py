@@ -16,23 +16,7 @@ __all__ = ["Part", "critic_state", "step_together", "take_step"]
 
 
 class Part(NamedTuple):
-    """One group's part in a step; all tensors with its members along the first axis.
-
-    Parameters
-    ----------
-    graph : Graph
-        The group's graph.
-    state : dict of str to Tensor
-        Stacked, changed in place.
-    y, s : Tensor of shape (n_members, n)
-        Classes and subjects of the batches.
-    class_weight : Tensor of shape (n_members, n_classes)
-        Weights of the task loss.
-    noise : Tensor of shape (n_members, ...) or None
-        Random numbers of the penalty.
-    coefficients : Tensor of shape (n_members, n_coefficients)
-        From :meth:`~braindecode_censor.fleet.member.Member.advance`.
-    """
+    """One group's part in a step; all tensors with its members along the first axis."""
 
     graph: Graph
     state: dict
@@ -43,58 +27,19 @@ class Part(NamedTuple):
     coefficients: Tensor
 
     def penalty_inputs(self, z):
-        """Return all that a group's penalty and critics need.
-
-        Parameters
-        ----------
-        z : Tensor of shape (n_members, n, n_features)
-            Latent codes, detached.
-
-        Returns
-        -------
-        inputs : dict of str to Tensor
-            For :meth:`~braindecode_censor.fleet.graph.Graph.push`.
-        """
+        """Return all that a group's penalty and critics need."""
         inputs = {"z": z, "s": self.s, "y": self.y, "coefficients": self.coefficients}
         inputs |= {} if self.noise is None else {"noise": self.noise}
         return inputs | critic_state(self.state)
 
 
 def critic_state(state):
-    """Return the part of a stack that belongs to critics.
-
-    Parameters
-    ----------
-    state : dict of str to Tensor
-        Stacked.
-
-    Returns
-    -------
-    part : dict of str to Tensor
-        Their parameters, optimisers and controls.
-    """
+    """Return the part of a stack that belongs to critics."""
     return {name: tensor for name, tensor in state.items() if name.startswith(("phi", "control."))}
 
 
 def step_together(groups, inputs, compiled=True, steady=False):
-    """Make batches and masks, take one step, and average the weights: a function of tensors alone.
-
-    Parameters
-    ----------
-    groups : list of Group
-        Whose graphs and trials to use; all else comes from `inputs`.
-    inputs : dict of str to Tensor
-        What :meth:`~braindecode_censor.fleet.group.Group.step_inputs` says of each group, under the prefixes "0.",
-        "1." and so on; and, where masks are not hashed, the masks under "mask.". States are changed in place.
-    compiled, steady : bool
-        As in :func:`take_step`.
-
-    Returns
-    -------
-    results : dict of str to Tensor
-        Under the same prefixes each group's state and averaged weights, and numbers, codes, subjects and classes of
-        the batch.
-    """
+    """Make batches and masks, take one step, and average the weights: a function of tensors alone."""
     lead, each = groups[0], [under_prefix(inputs, f"{k}.") for k in range(len(groups))]
     parts = [_part(group.graph, given) for group, given in zip(groups, each)]
     positions, seeds, counts = (
@@ -140,29 +85,6 @@ def take_step(parts, x, moments, masks, compiled=True, steady=True):
 
     The encoders of all groups and their optimisers run as one, for they are alike; penalties and critics run group by
     group.
-
-    Parameters
-    ----------
-    parts : list of Part
-        The groups, with batches of one size.
-    x : Tensor of shape (n_members, n, n_chans, n_times)
-        Batches of all members, in the order of the parts.
-    moments : Tensor of shape (n_members, n, K, 1 + K) or None
-        Lag moments of the same trials; None computes them in the step.
-    masks : tuple of Tensor
-        Dropout masks, in the order in which a forward pass needs them.
-    compiled : bool
-        Whether to use the compiled parts, where there are any.
-    steady : bool
-        Whether steps of these shapes are likely to come again, so that recording them may pay; see
-        :mod:`braindecode_censor.fleet.cuda_graphs`.
-
-    Returns
-    -------
-    z : tuple of Tensor of shape (n_members, n, n_features)
-        Latent codes of each part.
-    numbers : list of Tensor of shape (3, n_members)
-        Task loss, penalty and critic's loss of each member of each part; NaN where there is none.
     """
     lead, sizes = parts[0].graph, [len(part.y) for part in parts]
     encode, adam = (lead.compiled_encode, lead.compiled_adam) if compiled else (lead.encode, adam_step)

@@ -12,18 +12,7 @@ __all__ = ["deal", "equal_groups", "group_heads", "group_ranks", "group_sizes", 
 
 
 def same_group(*labels):
-    """Tell for every pair of samples whether all their labels agree.
-
-    Parameters
-    ----------
-    *labels : Tensor of shape (n,) or None
-        Labels; None is ignored.
-
-    Returns
-    -------
-    same : Tensor of shape (n, n), bool
-        True where a pair agrees.
-    """
+    """Tell for every pair of samples whether all their labels agree."""
     same = None
     for label in labels:
         if label is not None:
@@ -33,35 +22,12 @@ def same_group(*labels):
 
 
 def group_sizes(same):
-    """Size of the group of every sample.
-
-    Parameters
-    ----------
-    same : Tensor of shape (n, n), bool
-        Pairs of one group; a sample outside every group has an empty row.
-
-    Returns
-    -------
-    sizes : Tensor of shape (n,), int64
-        Number of samples in the sample's group.
-    """
+    """Size of the group of every sample."""
     return same.sum(-1)
 
 
 def equal_groups(same):
-    """Find the members of every group, where all groups are equally large and values may be looked at.
-
-    Parameters
-    ----------
-    same : Tensor of shape (n, n), bool
-        Pairs of one group.
-
-    Returns
-    -------
-    members : Tensor of shape (n_groups, size), int64, or None
-        Positions of the samples of each group. None on a GPU and in a traced graph, where nobody looks at values, and
-        where groups are not alike or have a single member.
-    """
+    """Find the members of every group, where all groups are equally large and values may be looked at."""
     if is_traced(same) or same.is_cuda:
         return None
     size, largest = (int(number) for number in group_sizes(same).aminmax())
@@ -71,23 +37,7 @@ def equal_groups(same):
 
 
 def deal(labels, order, stratum=None):
-    """Deal the samples out to groups as large as theirs, like cards, so that groups no longer tell where one is from.
-
-    Parameters
-    ----------
-    labels : Tensor of shape (n,), int64
-        Group of every sample.
-    order : Tensor of shape (n,)
-        Who is dealt first: one number for all samples of a group.
-    stratum : Tensor of shape (n,), int64, or None
-        Samples stay in their stratum.
-
-    Returns
-    -------
-    dealt : Tensor of shape (n,), int64
-        New groups; within each stratum there are as many samples of a label as before. Those of an old group are spread
-        evenly through the deck, so that a new one has few of it.
-    """
+    """Deal the samples out to groups as theirs, like cards, so that groups no longer tell where one is from."""
     same = same_group(stratum, labels)
     depth = (same.tril(-1).sum(-1) + 0.5) / group_sizes(same)
     places, cards = _sort(stratum, order), _sort(stratum, depth, order)
@@ -104,36 +54,12 @@ def _sort(*keys):
 
 
 def group_heads(same):
-    """Find the first sample of every sample's group.
-
-    Parameters
-    ----------
-    same : Tensor of shape (n, n), bool
-        Pairs of one group.
-
-    Returns
-    -------
-    heads : Tensor of shape (n,), int64
-        Position of the first sample of the group; 0 outside every group.
-    """
+    """Find the first sample of every sample's group."""
     return same.to(torch.int8).argmax(-1)
 
 
 def group_ranks(same):
-    """Number the groups 0, 1, ... in order of first appearance.
-
-    Parameters
-    ----------
-    same : Tensor of shape (n, n), bool
-        Pairs of one group.
-
-    Returns
-    -------
-    ranks : Tensor of shape (n,), int64
-        Number of the sample's group; -1 outside every group.
-    first : Tensor of shape (n,), bool
-        True for the first sample of each group.
-    """
+    """Number the groups 0, 1, ... in order of first appearance."""
     index = torch.arange(same.shape[-1], device=same.device)
     representative = group_heads(same)
     inside = same.any(-1)

@@ -29,26 +29,7 @@ __all__ = [
 
 
 def squared_distances(x, y=None):
-    """Squared Euclidean distances of all pairs of rows.
-
-    Parameters
-    ----------
-    x : Tensor of shape (..., n, d)
-        Points.
-    y : Tensor of shape (..., m, d), optional
-        Other points; `x` itself when omitted, and then the diagonal is exactly zero.
-
-    Returns
-    -------
-    d2 : Tensor of shape (..., n, m)
-        Squared distances, never negative.
-
-    Examples
-    --------
-    >>> squared_distances(torch.tensor([[0.0], [3.0]]))
-    tensor([[0., 9.],
-            [9., 0.]])
-    """
+    """Squared Euclidean distances of all pairs of rows."""
     # The expansion |x|^2 + |y|^2 - 2xy cancels badly when the cloud lies far from the origin.
     centre = x.mean(-2, keepdim=True).detach()
     a = x - centre
@@ -61,22 +42,7 @@ def squared_distances(x, y=None):
 
 
 def rbf(d2, p, order=3):
-    r"""Gaussian profile :math:`\psi = e^{-ps/2}` and its derivatives in s.
-
-    Parameters
-    ----------
-    d2 : Tensor
-        Squared distances s.
-    p : Tensor
-        Precision :math:`1/\sigma^2`, broadcastable to `d2`.
-    order : int
-        Highest derivative, at most 3.
-
-    Returns
-    -------
-    derivatives : list of Tensor
-        :math:`\psi, \psi', \psi'', \psi'''`, as many as asked for.
-    """
+    r"""Gaussian profile :math:`\psi = e^{-ps/2}` and its derivatives in s."""
     rate = -0.5 * p
     derivatives = [torch.exp(rate * d2)]
     for _ in range(order):
@@ -85,22 +51,7 @@ def rbf(d2, p, order=3):
 
 
 def imq(d2, p, order=3):
-    r"""Inverse multiquadric profile :math:`\psi = (1+ps)^{-1/2}` and its derivatives in s.
-
-    Parameters
-    ----------
-    d2 : Tensor
-        Squared distances s.
-    p : Tensor
-        Precision :math:`1/\sigma^2`, broadcastable to `d2`.
-    order : int
-        Highest derivative, at most 3.
-
-    Returns
-    -------
-    derivatives : list of Tensor
-        :math:`\psi, \psi', \psi'', \psi'''`, as many as asked for.
-    """
+    r"""Inverse multiquadric profile :math:`\psi = (1+ps)^{-1/2}` and its derivatives in s."""
     u = 1 + p * d2
     derivatives = [u.rsqrt()]
     for k in range(order):
@@ -128,20 +79,7 @@ class DiagonalKernel:
         self.profile = profile
 
     def __call__(self, d2, precision):
-        """Return the scalar Gram matrix.
-
-        Parameters
-        ----------
-        d2 : Tensor of shape (n, m)
-            Squared distances.
-        precision : Tensor
-            Precision, broadcastable to `d2`.
-
-        Returns
-        -------
-        gram : Tensor of shape (n, m)
-            Kernel values.
-        """
+        """Return the scalar Gram matrix."""
         return self.profile(d2, precision, order=0)[0]
 
     def operator(self, x, y, d2, precision, mask):
@@ -178,13 +116,6 @@ class DiagonalKernel:
 class CurlFreeKernel:
     r"""The kernel :math:`\sigma^2(-2\psi' I - 4\psi'' rr^\top)`: its fields are gradients.
 
-    Parameters
-    ----------
-    profile : callable
-        :func:`rbf` or :func:`imq`.
-    normalised : bool
-        Multiply by :math:`\sigma^2`, so that :math:`\mathcal K(x,x)=I`.
-
     Notes
     -----
     The kernel as published has :math:`\mathcal K(x,x)=I/\sigma^2`. The ν-method needs a largest eigenvalue of
@@ -199,30 +130,7 @@ class CurlFreeKernel:
         self.normalised = normalised
 
     def operator(self, x, y, d2, precision, mask):
-        """Return the two maps every score estimator needs; see :meth:`DiagonalKernel.operator`.
-
-        Parameters
-        ----------
-        x : Tensor of shape (n, d)
-            Where the field is evaluated.
-        y : Tensor of shape (m, d)
-            The sample.
-        d2 : Tensor of shape (n, m)
-            Squared distances of `x` and `y`.
-        precision : Tensor
-            Precision, broadcastable to `d2`.
-        mask : Tensor of shape (n, m)
-            1 where a pair belongs to the same sample, else 0.
-
-        Returns
-        -------
-        apply : callable
-            Maps c (m, d) to (n, d).
-        divergence : Tensor of shape (n, d)
-            Summed divergence.
-        dense : callable
-            Returns the matrix of `apply`, of shape (n d, m d).
-        """
+        """Return the two maps every score estimator needs; see :meth:`DiagonalKernel.operator`."""
         dim = x.shape[-1]
         _, first, second, third = self.profile(d2, precision)
         factor = mask / precision if self.normalised else mask
@@ -254,18 +162,7 @@ KERNELS = {
 
 
 def make_kernel(kernel):
-    """Return the kernel of that name; an object passes.
-
-    Parameters
-    ----------
-    kernel : {"rbf", "imq", "curlfree-rbf", "curlfree-imq"} or object
-        Name, or anything with a method ``operator``.
-
-    Returns
-    -------
-    kernel : object
-        The kernel.
-    """
+    """Return the kernel of that name; an object passes."""
     if hasattr(kernel, "operator"):
         return kernel
     return KERNELS[check_choice("kernel", kernel, KERNELS)]

@@ -17,13 +17,7 @@ SMALLEST_SCALE = 1e-6
 
 
 class FixedScale:
-    r"""A given length scale :math:`\sigma`.
-
-    Parameters
-    ----------
-    sigma : float
-        The length scale.
-    """
+    r"""A given length scale :math:`\sigma`."""
 
     def __init__(self, sigma):
         self.sigma = check_positive("lengthscale", sigma)
@@ -32,47 +26,16 @@ class FixedScale:
         return f"FixedScale({self.sigma!r})"
 
     def precision(self, d2, same=None):
-        """Return the precision within a sample.
-
-        Parameters
-        ----------
-        d2 : Tensor of shape (n, n)
-            Squared distances.
-        same : Tensor of shape (n, n), bool, optional
-            Pairs of one group.
-
-        Returns
-        -------
-        precision : Tensor
-            Broadcastable to `d2`.
-        """
+        """Return the precision within a sample."""
         return torch.full((), self.sigma**-2, dtype=d2.dtype, device=d2.device)
 
     def cross_precision(self, d2, d2_query):
-        """Return the precision between queries and a sample.
-
-        Parameters
-        ----------
-        d2 : Tensor of shape (n, n)
-            Squared distances within the sample.
-        d2_query : Tensor of shape (m, n)
-            Squared distances of the queries to the sample.
-
-        Returns
-        -------
-        precision : Tensor
-            Broadcastable to `d2_query`.
-        """
+        """Return the precision between queries and a sample."""
         return self.precision(d2)
 
 
 class MedianScale:
     r"""The median heuristic: :math:`\sigma` is the median distance over distinct pairs.
-
-    Parameters
-    ----------
-    factor : float
-        Multiplies the median.
 
     Notes
     -----
@@ -89,38 +52,12 @@ class MedianScale:
 
     @torch.no_grad()
     def precision(self, d2, same=None):
-        """Return the precision within a sample, one per group.
-
-        Parameters
-        ----------
-        d2 : Tensor of shape (n, n)
-            Squared distances.
-        same : Tensor of shape (n, n), bool, optional
-            Pairs of one group.
-
-        Returns
-        -------
-        precision : Tensor of shape (..., 1, 1) or (..., n, 1)
-            A number, or that of each row's group.
-        """
+        """Return the precision within a sample, one per group."""
         median = _median_distance(d2) if same is None else _median_distance_by_group(d2, same).unsqueeze(-1)
         return (self.factor * median).clamp_min(SMALLEST_SCALE) ** -2
 
     def cross_precision(self, d2, d2_query):
-        """Return the precision between queries and a sample: that of the sample.
-
-        Parameters
-        ----------
-        d2 : Tensor of shape (n, n)
-            Squared distances within the sample.
-        d2_query : Tensor of shape (m, n)
-            Squared distances of the queries to the sample.
-
-        Returns
-        -------
-        precision : Tensor of shape ()
-            The precision.
-        """
+        """Return the precision between queries and a sample: that of the sample."""
         return self.precision(d2)
 
 
@@ -171,13 +108,6 @@ class TSNEScale:
     :math:`p_{j|i}\propto e^{-\beta_i d_{ij}}, j\neq i`, equal :math:`\log` of the wanted perplexity. The kernel
     between two points uses the average, :math:`K_{ij}=e^{-d_{ij}(\beta_i+\beta_j)/2}`.
 
-    Parameters
-    ----------
-    perplexity : float
-        Wanted perplexity as a fraction of the n - 1 neighbours. Low values ruin the score estimate.
-    n_steps : int
-        Steps of the search. Their number is fixed, so that no value has to be looked at.
-
     Notes
     -----
     The paper's appendix calls the kernel valid; it is not positive semi-definite in general (two clusters of
@@ -197,58 +127,19 @@ class TSNEScale:
 
     @torch.no_grad()
     def precision(self, d2, same=None):
-        r"""Return :math:`\beta_i+\beta_j`.
-
-        Parameters
-        ----------
-        d2 : Tensor of shape (n, n)
-            Squared distances.
-        same : Tensor of shape (n, n), bool, optional
-            Pairs of one group.
-
-        Returns
-        -------
-        precision : Tensor of shape (n, n)
-            Precision of every pair.
-        """
+        r"""Return :math:`\beta_i+\beta_j`."""
         beta = self.inverse_scales(d2, same)
         return beta.unsqueeze(-1) + beta.unsqueeze(-2)
 
     @torch.no_grad()
     def cross_precision(self, d2, d2_query):
-        """Return the precision between queries and a sample; a query's scale comes from its own distances.
-
-        Parameters
-        ----------
-        d2 : Tensor of shape (n, n)
-            Squared distances within the sample.
-        d2_query : Tensor of shape (m, n)
-            Squared distances of the queries to the sample.
-
-        Returns
-        -------
-        precision : Tensor of shape (m, n)
-            Precision of every pair.
-        """
+        """Return the precision between queries and a sample; a query's scale comes from its own distances."""
         everyone = torch.ones_like(d2_query, dtype=torch.bool)
         beta_query = self._search(d2_query, everyone)
         return beta_query[:, None] + self.inverse_scales(d2)[None, :]
 
     def inverse_scales(self, d2, same=None):
-        r"""Return :math:`\beta_i` of every point.
-
-        Parameters
-        ----------
-        d2 : Tensor of shape (n, n)
-            Squared distances.
-        same : Tensor of shape (n, n), bool, optional
-            Pairs of one group.
-
-        Returns
-        -------
-        beta : Tensor of shape (n,)
-            Inverse scales.
-        """
+        r"""Return :math:`\beta_i` of every point."""
         neighbours = ~torch.eye(d2.shape[-1], dtype=torch.bool, device=d2.device)
         return self._search(d2, neighbours if same is None else neighbours & same)
 
@@ -299,23 +190,7 @@ LENGTHSCALES = {"median": MedianScale, "tsne": TSNEScale}
 
 
 def make_lengthscale(lengthscale):
-    """Return a length scale from a name, a number or an object.
-
-    Parameters
-    ----------
-    lengthscale : {"median", "tsne"}, float or object
-        Name, fixed length scale, or anything with a method ``precision``.
-
-    Returns
-    -------
-    lengthscale : object
-        The length scale.
-
-    Examples
-    --------
-    >>> make_lengthscale(1.5)
-    FixedScale(1.5)
-    """
+    """Return a length scale from a name, a number or an object."""
     if hasattr(lengthscale, "precision"):
         return lengthscale
     if isinstance(lengthscale, Real):

@@ -31,29 +31,13 @@ def unrecorded(function, *tensors):
 
 
 def current_recording():
-    """Return the recording that is being made.
-
-    Returns
-    -------
-    recording : object or None
-        See :class:`braindecode_censor.fleet.cuda_graphs.Recording`; None if nothing is being recorded.
-    """
+    """Return the recording that is being made."""
     return _recording.get()
 
 
 @contextmanager
 def recorded_by(recording):
-    """Say who records the work within this context.
-
-    Parameters
-    ----------
-    recording : object
-        With a method ``interrupt(function, *tensors)``.
-
-    Yields
-    ------
-    None
-    """
+    """Say who records the work within this context."""
     token = _recording.set(recording)
     try:
         yield

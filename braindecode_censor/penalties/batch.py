@@ -41,22 +41,7 @@ class Batch(NamedTuple):
 
 
 def one_hot_rows(labels, n_labels, dtype):
-    """Indicator row of every label.
-
-    Parameters
-    ----------
-    labels : Tensor of shape (n,)
-        Integer labels.
-    n_labels : int
-        Number of rows.
-    dtype : torch.dtype
-        Type of the result.
-
-    Returns
-    -------
-    rows : Tensor of shape (n_labels, n)
-        1 where the sample has the row's label.
-    """
+    """Indicator row of every label."""
     return (torch.arange(n_labels, device=labels.device)[:, None] == labels[None, :]).to(dtype)
 
 

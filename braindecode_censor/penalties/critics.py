@@ -14,20 +14,6 @@ class LabelledMLP(nn.Module):
 
     A label enters the first layer as a one-hot vector would, by a learned offset per value, so a batch can be
     evaluated for *all* labels without repeating the product with z.
-
-    Parameters
-    ----------
-    n_features : int
-        Width of z.
-    n_outputs : int
-        Width of the output.
-    hidden : sequence of int
-        Widths of the hidden layers.
-    n_labels : sequence of int
-        Number of values of each label.
-    slope : float or None
-        Slope of leaky rectifiers below zero; None takes exponential ones (ELU), which are smooth and cost more. Plain
-        rectifiers die in a narrow bottleneck.
     """
 
     def __init__(self, n_features, n_outputs, hidden, n_labels=(), slope=None):
@@ -39,23 +25,7 @@ class LabelledMLP(nn.Module):
         self.offsets = nn.ParameterList(torch.empty(n, hidden[0]).uniform_(-bound, bound) for n in n_labels)
 
     def forward(self, z, *labels, frozen=False):
-        """Evaluate.
-
-        Parameters
-        ----------
-        z : Tensor of shape (n, n_features)
-            Latent code.
-        *labels : Tensor of shape (n,) or of shape (k, n_labels), or None
-            One per label of the constructor. None evaluates every value of that label and adds an axis of the
-            label's length before the last axis; k one-hot rows do so for k of the values.
-        frozen : bool
-            Treat the parameters as constants, so that the encoder's gradient never trains the critic.
-
-        Returns
-        -------
-        output : Tensor of shape (n, [n_labels,] n_outputs)
-            Output of the last layer.
-        """
+        """Evaluate."""
         if sum(label is None or label.ndim == 2 for label in labels) > 1:
             raise ValueError("labels: only one can be None, which stands for all its values.")
 

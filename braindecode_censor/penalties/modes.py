@@ -6,47 +6,20 @@ __all__ = ["MODES", "Mode", "Term"]
 
 
 class Term(NamedTuple):
-    """One application of a measure.
-
-    Parameters
-    ----------
-    columns : slice
-        Columns of z.
-    direction : {"censor", "reveal"}
-        The measure's method that is called.
-    """
+    """One application of a measure."""
 
     columns: slice
     direction: str
 
 
 class Mode(NamedTuple):
-    """A notion of independence between z and s.
-
-    Parameters
-    ----------
-    conditions_on_y : bool
-        Measure the dependence within each class, and average over classes.
-    halves : bool
-        Censor the first half of z and make the second reveal s.
-    """
+    """A notion of independence between z and s."""
 
     conditions_on_y: bool
     halves: bool
 
     def terms(self, n_features):
-        """Return the terms of a code of that width.
-
-        Parameters
-        ----------
-        n_features : int
-            Width of z.
-
-        Returns
-        -------
-        terms : tuple of Term
-            One or two terms, whose values are added.
-        """
+        """Return the terms of a code of that width."""
         if not self.halves:
             return (Term(slice(0, n_features), "censor"),)
         if n_features % 2:

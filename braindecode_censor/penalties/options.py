@@ -75,17 +75,7 @@ _SIZES = {"n_features", "n_subjects", "n_classes", "nuisance"}
 
 
 class Option(NamedTuple):
-    """An option of a censoring method.
-
-    Parameters
-    ----------
-    name : str
-        In the factory, the callback, grids, YAML files and tables.
-    argument : str
-        In :class:`~braindecode_censor.CensoredEEGClassifier`.
-    search : Range, Choice or None
-        How a search chooses its value; None leaves it at its default.
-    """
+    """An option of a censoring method."""
 
     name: str
     argument: str
@@ -93,44 +83,12 @@ class Option(NamedTuple):
 
 
 def argument_of(name):
-    """Return the estimator's argument for a word of the grid.
-
-    Parameters
-    ----------
-    name : str
-        "method", "mode", "weight" or an option.
-
-    Returns
-    -------
-    argument : str
-        Of :class:`~braindecode_censor.CensoredEEGClassifier`.
-
-    Examples
-    --------
-    >>> argument_of("score"), argument_of("hidden")
-    ('score_estimator', 'callbacks__censor__hidden')
-    """
+    """Return the estimator's argument for a word of the grid."""
     return ARGUMENTS.get(name, f"callbacks__censor__{name}")
 
 
 def estimator_arguments(entry):
-    """Turn an entry of a grid into arguments of the estimator.
-
-    Parameters
-    ----------
-    entry : dict
-        With "method", and "mode", "weight" and options of the method as wanted.
-
-    Returns
-    -------
-    arguments : dict
-        Of :class:`~braindecode_censor.CensoredEEGClassifier`.
-
-    Examples
-    --------
-    >>> estimator_arguments({"method": "mige", "score": "nu"})
-    {'penalty': 'mige', 'score_estimator': 'nu'}
-    """
+    """Turn an entry of a grid into arguments of the estimator."""
     known = options_of(entry["method"])
     for name in entry:
         if name != "method":
@@ -139,23 +97,7 @@ def estimator_arguments(entry):
 
 
 def options_of(method):
-    """Return all options of a method.
-
-    Parameters
-    ----------
-    method : str
-        Name of a measure in :data:`~braindecode_censor.penalties.measures.MEASURES`.
-
-    Returns
-    -------
-    options : dict of str to Option
-        Those that every method has ("mode", "weight", "warmup", "critic_lr", "critic_steps", "reveal") first.
-
-    Examples
-    --------
-    >>> options_of("pairmmd")["pairs"]
-    Option(name='pairs', argument='pairs', search=Choice(values=('bernoulli', 'clique'), when=None))
-    """
+    """Return all options of a method."""
     measure = MEASURES[check_choice("method", method, MEASURES)]
     space = search_space_of(method)
     names = dict.fromkeys([*_COMMON, *space, *measure_options(measure)])
@@ -163,43 +105,14 @@ def options_of(method):
 
 
 def search_space_of(method):
-    """Return what a search chooses for a method.
-
-    Parameters
-    ----------
-    method : str
-        Name of a measure in :data:`~braindecode_censor.penalties.measures.MEASURES`.
-
-    Returns
-    -------
-    space : dict of str to Range or Choice
-        "mode" and "weight" first.
-
-    Examples
-    --------
-    >>> search_space_of("mmd")["weight"]
-    Range(low=0.01, high=10.0, log=True, when=None)
-    """
+    """Return what a search chooses for a method."""
     measure = MEASURES[check_choice("method", method, MEASURES)]
     common = {"mode": Choice(tuple(MODES)), "weight": Range(0.001, 10.0, log=True)}
     return common | dict(getattr(measure, "search_space", {}))
 
 
 def is_wanted(search, chosen):
-    """Tell whether an option has a meaning beside what was chosen before it.
-
-    Parameters
-    ----------
-    search : Range or Choice
-        From :func:`search_space_of`.
-    chosen : dict
-        Values of the options before it.
-
-    Returns
-    -------
-    wanted : bool
-        True if it is to be chosen too.
-    """
+    """Tell whether an option has a meaning beside what was chosen before it."""
     if search.when is None:
         return True
     name, values = search.when
@@ -207,18 +120,7 @@ def is_wanted(search, chosen):
 
 
 def measure_options(make):
-    """Return the names of the options that a measure takes.
-
-    Parameters
-    ----------
-    make : type or callable
-        Class of a measure, or a function that makes one.
-
-    Returns
-    -------
-    names : list of str
-        Arguments of the constructor and of its base classes, and of the score estimators where it hands them on.
-    """
+    """Return the names of the options that a measure takes."""
     return list(_measure_options(make, tuple(SCORES.values())))
 
 

@@ -6,17 +6,7 @@ __all__ = ["Choice", "Range"]
 
 
 class Range(NamedTuple):
-    """Any number between two bounds.
-
-    Parameters
-    ----------
-    low, high : float
-        Smallest and largest value.
-    log : bool
-        Whether the search looks at orders of magnitude.
-    when : tuple of (str, tuple) or None
-        Name of another option and the values of it with which this one has a meaning; None is always.
-    """
+    """Any number between two bounds."""
 
     low: float
     high: float
@@ -25,15 +15,7 @@ class Range(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One of a few values.
-
-    Parameters
-    ----------
-    values : tuple
-        The values: strings, numbers or booleans.
-    when : tuple of (str, tuple) or None
-        Name of another option and the values of it with which this one has a meaning; None is always.
-    """
+    """One of a few values."""
 
     values: tuple
     when: tuple | None = None

@@ -19,20 +19,7 @@ _LAST_RESORT = (1 / 16, 1 / 32, 1 / 64)
 
 
 def parse_seconds(argument, value):
-    """Return a time in seconds.
-
-    Parameters
-    ----------
-    argument : str
-        Name of the argument, for the message.
-    value : float, str or None
-        Seconds, or a text such as "90s", "10m" or "1.5h"; None is no limit.
-
-    Returns
-    -------
-    seconds : float or None
-        None for no limit.
-    """
+    """Return a time in seconds."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -46,17 +33,7 @@ def parse_seconds(argument, value):
 
 
 class Budget:
-    """What a search may use: seconds, trainings, or as much as it takes.
-
-    Parameters
-    ----------
-    time_limit : float, str or None
-        Seconds or a text such as "10m".
-    max_trainings : int or None
-        Number of trainings; if given, time does not count, so that equal searches give equal results.
-    now : callable
-        A clock.
-    """
+    """What a search may use: seconds, trainings, or as it takes."""
 
     def __init__(self, time_limit=None, max_trainings=None, now=time.monotonic):
         limit = parse_seconds("time_limit", time_limit)
@@ -65,108 +42,38 @@ class Budget:
         self.now, self.start, self.trained = now, now(), 0
 
     def elapsed(self):
-        """Return the seconds since the search began.
-
-        Returns
-        -------
-        seconds : float
-            Since the budget was made.
-        """
+        """Return the seconds since the search began."""
         return self.now() - self.start
 
     def left(self, share=1.0):
-        """Return the seconds until a share of the time for trainings is used up.
-
-        Parameters
-        ----------
-        share : float
-            Share of the time that is for trainings.
-
-        Returns
-        -------
-        seconds : float
-            Infinite without a limit; negative when it is past.
-        """
+        """Return the seconds until a share of the time for trainings is used up."""
         return float("inf") if self.limit is None else share * (1 - _RESERVE) * self.limit - self.elapsed()
 
     def trainings_left(self, share=1.0):
-        """Return how many trainings are left.
-
-        Parameters
-        ----------
-        share : float
-            Share of all trainings.
-
-        Returns
-        -------
-        trainings : float
-            Infinite without a limit.
-        """
+        """Return how many trainings are left."""
         return float("inf") if self.max_trainings is None else int(share * self.max_trainings) - self.trained
 
 
 @dataclass
 class Cost:
-    """What a training of a network takes.
-
-    Parameters
-    ----------
-    overhead : float
-        Seconds that every training takes.
-    per_step : float
-        Seconds of a step.
-    steps : int
-        Steps of a full training.
-    """
+    """What a training of a network takes."""
 
     overhead: float
     per_step: float
     steps: int
 
     def seconds(self, share):
-        """Return the time of a training.
-
-        Parameters
-        ----------
-        share : float
-            Share of the steps of a full training.
-
-        Returns
-        -------
-        seconds : float
-            As measured.
-        """
+        """Return the time of a training."""
         return self.overhead + self.per_step * self.steps_of(share)
 
     def steps_of(self, share):
-        """Return the steps of a training.
-
-        Parameters
-        ----------
-        share : float
-            Share of a full training.
-
-        Returns
-        -------
-        steps : int
-            At least ten, unless a full training has fewer.
-        """
+        """Return the steps of a training."""
         return min(self.steps, max(_FEWEST_STEPS, round(share * self.steps)))
 
 
 @dataclass
 class Rung:
-    """One round of successive halving.
-
-    Parameters
-    ----------
-    n_candidates : int
-        So many of the candidates, from the first.
-    n_pairs : int
-        So many pairs, from the first.
-    share : float
-        Share of the steps of a full training.
-    """
+    """One round of successive halving."""
 
     n_candidates: int
     n_pairs: int
@@ -174,44 +81,12 @@ class Rung:
 
 
 def count_rungs(n_candidates):
-    """Return in how many rounds candidates are halved.
-
-    Parameters
-    ----------
-    n_candidates : int
-        Candidates at the beginning.
-
-    Returns
-    -------
-    rungs : int
-        One for up to two, at most three.
-    """
+    """Return in how many rounds candidates are halved."""
     return 1 if n_candidates <= 2 else 2 if n_candidates <= 5 else 3
 
 
 def choose_rung(costs, seconds, n_people, n_pairs, jobs=1, last=False, alone=True):
-    """Return the largest round that fits into the time.
-
-    Parameters
-    ----------
-    costs : list of Cost
-        Of the candidates, the most promising first.
-    seconds : float
-        Time there is.
-    n_people, n_pairs : int
-        People, and pairs at most.
-    jobs : int
-        Trainings at a time.
-    last : bool
-        Whether this is the last round, whose models make the decoder: then more pairs come before fewer steps.
-    alone : bool
-        Whether there is no other candidate yet, so that a single pair is better than nothing.
-
-    Returns
-    -------
-    rung : Rung or None
-        None if not even the shortest training of one candidate fits.
-    """
+    """Return the largest round that fits into the time."""
     once = min(n_pairs, ceil(n_people / 2))  # everybody is tested once
     twice = min(n_pairs, n_people)
     many = [(1.0, n_pairs), (1.0, twice), (0.5, twice)] if last else []

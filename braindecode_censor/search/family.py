@@ -8,7 +8,7 @@ import yaml
 from sklearn.base import BaseEstimator, clone
 
 from braindecode_censor._check import check_choice, check_positive
-from braindecode_censor.search.classical import TangentSpaceClassifier
+from braindecode_censor.classical.estimator import TangentSpaceClassifier
 from braindecode_censor.training.arguments import PAPER
 from braindecode_censor.training.classifier import CensoredEEGClassifier
 
@@ -31,29 +31,13 @@ BASELINE = _family()["baseline"]
 
 
 def family_names():
-    """Return the names of all candidates of the family.
-
-    Returns
-    -------
-    names : list of str
-        In the order in which they are tried.
-    """
+    """Return the names of all candidates of the family."""
     return list(_family()["candidates"])
 
 
 @dataclass
 class Candidate:
-    """A way to make a decoder.
-
-    Parameters
-    ----------
-    name : str
-        Name in tables.
-    spec : dict
-        What it is made of, as JSON can hold it; empty for an estimator of the user's own.
-    estimator : object or None
-        The user's own estimator.
-    """
+    """A way to make a decoder."""
 
     name: str
     spec: dict = field(default_factory=dict)
@@ -70,26 +54,7 @@ class Candidate:
         return self.make((1, 128)).max_steps if self.kind == "network" else None
 
     def make(self, shape, sfreq=None, seed=0, device="cpu", steps=None):
-        """Return an estimator that is not fitted.
-
-        Parameters
-        ----------
-        shape : (int, int)
-            Channels and samples of a trial.
-        sfreq : float or None
-            Sampling rate; None takes 128.
-        seed : int
-            Seed of everything random.
-        device : str
-            Where networks are trained.
-        steps : int or None
-            Steps of a network's training; None takes all.
-
-        Returns
-        -------
-        estimator : object
-            With ``fit`` and ``predict_proba``.
-        """
+        """Return an estimator that is not fitted."""
         if self.kind == "own":
             estimator = clone(self.estimator)
             seeds = [name for name in estimator.get_params() if name.split("__")[-1] == "random_state"]
@@ -126,8 +91,8 @@ def find_candidates(candidates=None):
     Parameters
     ----------
     candidates : list or None
-        Each item is a name of the family, such as "person"; the same with censoring on top, such as
-        "person+mmd-conditional" or "person+mmd-conditional-0.1"; the word "censored", which stands for all methods
+        Each item is a name of the family, such as "subject"; the same with censoring on top, such as
+        "subject+mmd-conditional" or "subject+mmd-conditional-0.1"; the word "censored", which stands for all methods
         and modes on top of the best network; a dictionary like those of the family, with a ``name``; an estimator,
         or a tuple of a name and an estimator. None is the whole family with "censored".
 
@@ -171,7 +136,7 @@ def _by_dict(item):
     if not name or len(kinds) != 1:
         raise ValueError(
             f"candidates has {item!r}: a dictionary needs a name, and either network or classical, as in "
-            "{'name': 'mine', 'network': 'EEGNet', 'normalize': 'person'}."
+            "{'name': 'mine', 'network': 'EEGNet', 'normalize': 'subject'}."
         )
     candidate = Candidate(str(name), spec)
     try:
@@ -211,18 +176,7 @@ def _penalty(method, mode, weight):
 
 
 def censored_candidates(base):
-    """Return a network with every method in every mode on top.
-
-    Parameters
-    ----------
-    base : Candidate
-        An uncensored network.
-
-    Returns
-    -------
-    candidates : list of Candidate
-        Fifteen of them.
-    """
+    """Return a network with every method in every mode on top."""
     options = _family()[CENSORED]
     return [
         Candidate(f"{base.name}+{method}-{mode}", {**base.spec, **_penalty(method, mode, weight)})

@@ -6,40 +6,20 @@ and weights are chosen from what these very models say about t's partners, whom 
 
 import numpy as np
 
-from braindecode_censor.search.ensemble import choose_weights
-from braindecode_censor.search.pairs import partners_of
+from braindecode_censor.search.folds import partners_of
+from braindecode_censor.search.weights import choose_weights
 
 __all__ = ["HeldOut", "balanced_accuracy"]
 
 
 def balanced_accuracy(probabilities, y):
-    """Return the mean over classes of the share of trials that are decoded rightly.
-
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_trials, n_classes)
-        Probabilities.
-    y : ndarray of int of shape (n_trials,)
-        True classes; those without a trial do not count.
-
-    Returns
-    -------
-    score : float
-        From 0 to 1.
-    """
+    """Return the mean over classes of the share of trials that are decoded rightly."""
     right = probabilities.argmax(axis=1) == y
     return float(np.mean([right[y == k].mean() for k in np.unique(y)]))
 
 
 class HeldOut:
     """What every candidate says about people it has not seen.
-
-    Parameters
-    ----------
-    labels : list of ndarray of int
-        True classes of each person's trials, 0 .. C-1.
-    pairs : list of (int, int)
-        Who is left out together.
 
     Notes
     -----
@@ -51,21 +31,11 @@ class HeldOut:
         self.labels = [np.asarray(y) for y in labels]
         self.pairs = list(pairs)
         self.found = {}
-        self._nested = {}  # scores that were computed, as long as nothing is added
+        self._nested = {}  # scores that were computed, as nothing is added
         self._partners = {person: partners_of(person, self.pairs) for person in range(len(self.labels))}
 
     def add(self, candidate, position, first, second):
-        """Note what a model trained without a pair says about the two.
-
-        Parameters
-        ----------
-        candidate : str
-            Name of the candidate.
-        position : int
-            Position of the pair.
-        first, second : ndarray of shape (n_trials of the person, n_classes)
-            Probabilities of the trials of the two people of the pair.
-        """
+        """Note what a model trained without a pair says about the two."""
         pair = self.pairs[position]
         for person, probabilities in zip(pair, (first, second)):
             if len(probabilities) != len(self.labels[person]):
@@ -76,110 +46,34 @@ class HeldOut:
         self.found.setdefault(candidate, {})[position] = dict(zip(pair, (first, second)))
 
     def forget(self, candidate):
-        """Drop all that a candidate said, because it is trained anew in another way.
-
-        Parameters
-        ----------
-        candidate : str
-            Name of the candidate.
-        """
+        """Drop all that a candidate said, because it is trained anew in another way."""
         self._nested.clear()
         self.found.pop(candidate, None)
 
     def shared_pairs(self, candidates):
-        """Return the positions of pairs for which all candidates were trained.
-
-        Parameters
-        ----------
-        candidates : list of str
-            Names.
-
-        Returns
-        -------
-        positions : list of int
-            Only on these can the candidates be compared.
-        """
+        """Return the positions of pairs for which all candidates were trained."""
         return sorted(set.intersection(*(set(self.found.get(name, {})) for name in candidates)))
 
     def of_population(self, candidates):
-        """Return what is known for the choice of tomorrow's decoder.
-
-        Parameters
-        ----------
-        candidates : list of str
-            Names.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_candidates, n_trials, n_classes)
-            For every person the average over the models that have not seen them.
-        y, people : ndarray of shape (n_trials,)
-            True classes and positions of people.
-        """
+        """Return what is known for the choice of tomorrow's decoder."""
         shared = set(self.shared_pairs(candidates))
         people = self._tested(shared)
         return self._stack(candidates, {person: self._without(person, shared) for person in people})
 
     def for_choice(self, person, candidates, shared=None):
-        """Return all that may be known when weights are chosen for the test of a person.
-
-        Parameters
-        ----------
-        person : int
-            Who is tested.
-        candidates : list of str
-            Names.
-        shared : set of int or None
-            From :meth:`shared_pairs`, if it is known already.
-
-        Returns
-        -------
-        probabilities, y, people : ndarray
-            As from :meth:`of_population`, of the person's partners alone and of models that have seen neither the
-            person nor the partner.
-        """
+        """Return all that may be known when weights are chosen for the test of a person."""
         shared = set(self.shared_pairs(candidates)) if shared is None else shared
         found = self._partners.get(person, {})
         return self._stack(candidates, {v: [e] for v, e in sorted(found.items()) if e in shared})
 
     def for_test(self, person, candidates, shared=None):
-        """Return what the models that have not seen a person say about them.
-
-        Parameters
-        ----------
-        person : int
-            Who is tested.
-        candidates : list of str
-            Names.
-        shared : set of int or None
-            From :meth:`shared_pairs`, if it is known already.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_candidates, n_trials, n_classes)
-            Averages over models.
-        y : ndarray of shape (n_trials,)
-            True classes.
-        """
+        """Return what the models that have not seen a person say about them."""
         shared = set(self.shared_pairs(candidates)) if shared is None else shared
         probabilities, y, _ = self._stack(candidates, {person: self._without(person, shared)})
         return probabilities, y
 
     def nested_scores(self, candidates, rule="greedy"):
-        """Return the strictly nested score of a rule for every person.
-
-        Parameters
-        ----------
-        candidates : list of str
-            Names.
-        rule : str
-            As for :func:`~braindecode_censor.search.ensemble.choose_weights`.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_people,)
-            Balanced accuracies; NaN for people who were not tested.
-        """
+        """Return the strictly nested score of a rule for every person."""
         asked = (*candidates, rule)
         if asked not in self._nested:
             self._nested[asked] = self._score_nested(candidates, rule)
@@ -194,18 +88,7 @@ class HeldOut:
         return scores
 
     def scores(self, candidate):
-        """Return the score of one candidate for every person.
-
-        Parameters
-        ----------
-        candidate : str
-            Name.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_people,)
-            Balanced accuracies of the average of its models; NaN for people who were not tested.
-        """
+        """Return the score of one candidate for every person."""
         if not self.shared_pairs([candidate]):
             return np.full(len(self.labels), np.nan)
         probabilities, y, people = self.of_population([candidate])

@@ -8,13 +8,14 @@ from math import ceil
 import joblib
 import numpy as np
 
+from braindecode_censor.run.pair_runner import Task
+from braindecode_censor.run.pair_trainings import quiet, unpack_model
 from braindecode_censor.search.budget import Rung, choose_rung, count_rungs
-from braindecode_censor.search.ensemble import balanced_loss, balanced_weights
 from braindecode_censor.search.family import censored_candidates
 from braindecode_censor.search.heldout import HeldOut
-from braindecode_censor.search.pair_runner import Task
 from braindecode_censor.search.pair_speed import Speed
-from braindecode_censor.search.pair_trainings import quiet, unpack_model
+from braindecode_censor.search.weights import balanced_loss
+from braindecode_censor.trials.balance import balanced_weights
 
 __all__ = ["PairSearch", "SearchResult", "retest"]
 
@@ -28,27 +29,7 @@ _FLEET_BLOCKS = 3
 
 @dataclass
 class SearchResult:
-    """What a search has found.
-
-    Parameters
-    ----------
-    heldout : HeldOut
-        What all candidates say about people whom they have not seen.
-    models : dict of (str, int) to bytes or object
-        Fitted estimators by candidate and pair.
-    candidates : dict of str to Candidate
-        All candidates that were tried.
-    finalists : list of str
-        Candidates that were trained often enough to be combined.
-    seconds, trainings : dict of str to float, dict of str to int
-        What each candidate has cost.
-    errors : dict of str to str
-        Why candidates failed.
-    strict : bool
-        Whether no score had a part in what was trained.
-    interrupted : bool
-        Whether Ctrl-C ended the search.
-    """
+    """What a search has found."""
 
     heldout: HeldOut
     models: dict = field(default_factory=dict)
@@ -61,54 +42,21 @@ class SearchResult:
     interrupted: bool = False
 
     def loss(self, name):
-        """Return the balanced held-out loss of a candidate.
-
-        Parameters
-        ----------
-        name : str
-            The candidate.
-
-        Returns
-        -------
-        loss : float
-            Lower is better; infinite if it was not trained.
-        """
+        """Return the balanced held-out loss of a candidate."""
         if not self.heldout.found.get(name):
             return np.inf
         P, y, people = self.heldout.of_population([name])
         return float(balanced_loss(P[0, np.arange(len(y)), y], balanced_weights(y, people)))
 
     def forget(self, name):
-        """Drop all that a candidate was trained for.
-
-        Parameters
-        ----------
-        name : str
-            The candidate.
-        """
+        """Drop all that a candidate was trained for."""
         self.heldout.forget(name)
         for key in [key for key in self.models if key[0] == name]:
             del self.models[key]
 
 
 class PairSearch:
-    """Successive halving over candidates, judged by people they have not seen.
-
-    Parameters
-    ----------
-    data : PairData
-        The trials.
-    candidates : list of Candidate
-        What to try, the most promising first.
-    censored : bool
-        Whether to try censoring on top of the best network.
-    budget : Budget
-        Time or trainings.
-    runner : PairRunner
-        Where to train.
-    report : callable
-        Called with an outcome and the result so far after every training.
-    """
+    """Successive halving over candidates, judged by people they have not seen."""
 
     def __init__(self, data, candidates, censored, budget, runner, report=lambda outcome, result: None):
         self.data, self.candidates, self.censored = data, candidates, censored
@@ -119,13 +67,7 @@ class PairSearch:
         self.costs, self.steps, self.expected, self.longer = {}, {}, {}, {}
 
     def run(self):
-        """Search.
-
-        Returns
-        -------
-        result : SearchResult
-            Also after Ctrl-C, if anything was finished.
-        """
+        """Search."""
         result = self.result
         quick = [c for c in self.candidates if c.kind != "network"]
         networks = [c for c in self.candidates if c.kind == "network"]
@@ -158,7 +100,7 @@ class PairSearch:
         )
 
     def _comparable(self, names):
-        """Keep the candidates that share enough pairs to be compared: as many as the best one has.
+        """Keep the candidates that share enough pairs to be compared: as the best one has.
 
         Enough for the best of them is enough for all, and when everybody has been tested once it is enough anyway. Who
         is best is asked of people whom all have tested, half of them and six at least, so that nobody wins by luck.
@@ -337,7 +279,7 @@ class PairSearch:
         return choose_rung(costs, seconds, self.data.n_people, n_pairs, self.runner.network_jobs, last, alone)
 
     def _train_rung(self, candidates, rung, end):
-        """Train all candidates of a round, as long as trainings should be finished by its end."""
+        """Train all candidates of a round, as trainings should be finished by its end."""
         fleet = [c for c in candidates if self.runner.is_for_fleet(c)]
         alone = [c for c in candidates if c not in fleet]
         n_blocks = 1 if self.budget.limit is None else min(_FLEET_BLOCKS, rung.n_pairs)
@@ -394,24 +336,7 @@ class PairSearch:
 
 
 def retest(result, data, tests, n_jobs=1):
-    """Let all models decode their people again, without training anything.
-
-    Parameters
-    ----------
-    result : SearchResult
-        What was trained; training is the same whatever is known of a person later.
-    data : PairData
-        The trials.
-    tests : dict of str to callable
-        Name -> function of a fitted model, and the trials and classes of a person, that returns probabilities.
-    n_jobs : int
-        Processes; models are asked on the CPU.
-
-    Returns
-    -------
-    heldout : dict of str to HeldOut
-        Name -> what the models say.
-    """
+    """Let all models decode their people again, without training anything."""
     heldout = {name: HeldOut(result.heldout.labels, data.pairs) for name in tests}
     asked = (
         joblib.delayed(_ask)(result.candidates[name].kind, model, data, data.pairs[position], tests)

@@ -6,9 +6,9 @@ from math import ceil
 
 import numpy as np
 
+from braindecode_censor.run.pair_runner import Task
+from braindecode_censor.run.pair_trainings import train_pairs
 from braindecode_censor.search.budget import Cost
-from braindecode_censor.search.pair_runner import Task
-from braindecode_censor.search.pair_trainings import train_pairs
 
 __all__ = ["Speed"]
 
@@ -20,46 +20,19 @@ _FLEET_CALIBRATION = (20, 60)
 
 
 class Speed:
-    """Measures how long trainings take.
-
-    Parameters
-    ----------
-    data : PairData
-        The trials.
-    budget : Budget
-        With a time limit.
-    runner : PairRunner
-        Where trainings are done.
-    """
+    """Measures how long trainings take."""
 
     def __init__(self, data, budget, runner):
         self.data, self.budget, self.runner = data, budget, runner
         self.failed = {}
 
     def latest(self):
-        """Return when a training that takes much longer than predicted has to be given up.
-
-        Returns
-        -------
-        time : float or None
-            By ``time.time()``; None without a limit.
-        """
+        """Return when a training that takes much longer than predicted has to be given up."""
         limit = self.budget.limit
         return None if limit is None else time.time() + _LATEST * limit - self.budget.elapsed()
 
     def probe(self, candidate):
-        """Predict the time of a classical candidate's training from one or two with few trials.
-
-        Parameters
-        ----------
-        candidate : Candidate
-            Not a network.
-
-        Returns
-        -------
-        seconds : float
-            Of one training with all trials.
-        """
+        """Predict the time of a classical candidate's training from one or two with few trials."""
         n_trials = len(self.data.X)
         few, seconds = self._look(candidate, _PROBE)
         predicted = seconds * n_trials / few
@@ -85,22 +58,7 @@ class Speed:
         return replace(data, X=data.X[kept], y=data.y[kept], people=data.people[kept], device=device)
 
     def measure_all(self, candidates, like=None):
-        """Measure what a step costs, for networks of several sizes as long as this takes little of the time.
-
-        Parameters
-        ----------
-        candidates : list of Candidate
-            Networks.
-        like : (float, float) or None
-            Overhead and time of a step, if they are known.
-
-        Returns
-        -------
-        costs : dict of str to Cost
-            By name; networks that there is no time for are not among them.
-        errors : dict of str to str
-            Why networks cannot be trained.
-        """
+        """Measure what a step costs, for networks of several sizes as this takes little of the time."""
         costs, errors = {}, {}
         measured, first, began = {}, None, self.budget.elapsed()
         for candidate in candidates:

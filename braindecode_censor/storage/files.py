@@ -22,13 +22,7 @@ class StoreError(OSError):
 
 @contextlib.contextmanager
 def locked(out):
-    """Make sure that one process at a time writes to a folder; a killed one leaves no lock behind.
-
-    Parameters
-    ----------
-    out : Path
-        Folder, made if need be.
-    """
+    """Make sure that one process at a time writes to a folder; a killed one leaves no lock behind."""
     with clear_errors(out):
         out.mkdir(parents=True, exist_ok=True)
         file = open(out / ".lock", "a")  # noqa: SIM115
@@ -43,13 +37,7 @@ def locked(out):
 
 
 def clean(out):
-    """Remove what a killed process left half written.
-
-    Parameters
-    ----------
-    out : Path
-        Folder of an experiment, locked.
-    """
+    """Remove what a killed process left half written."""
     for path in Path(out).rglob("*.part"):
         path.unlink(missing_ok=True)
     for path in Path(out).glob(f"*{SCRATCH}"):
@@ -60,18 +48,7 @@ def clean(out):
 
 
 def open_scratch(folder):
-    """Open a file that is gone when it is closed; :func:`clean` removes that of a killed process.
-
-    Parameters
-    ----------
-    folder : Path
-        Where, made if need be.
-
-    Returns
-    -------
-    file : file
-        To be written to; other processes may read it by its name.
-    """
+    """Open a file that is gone when it is closed; :func:`clean` removes that of a killed process."""
     with clear_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = tempfile.NamedTemporaryFile(dir=folder, suffix=SCRATCH)  # noqa: SIM115
@@ -80,15 +57,7 @@ def open_scratch(folder):
 
 
 def write_atomically(path, content):
-    """Write a file so that it is there in full or not at all, also after a power cut.
-
-    Parameters
-    ----------
-    path : Path
-        File; its folder is made if need be.
-    content : bytes
-        What to write.
-    """
+    """Write a file so that it is there in full or not at all, also after a power cut."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     with clear_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,13 +80,7 @@ def write_atomically(path, content):
 
 @contextlib.contextmanager
 def clear_errors(folder):
-    """Turn errors of the file system into ones that say what to do.
-
-    Parameters
-    ----------
-    folder : Path
-        Where it was written.
-    """
+    """Turn errors of the file system into ones that say what to do."""
     try:
         yield
     except OSError as error:

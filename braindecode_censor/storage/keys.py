@@ -19,13 +19,7 @@ _UNIMPORTANT = {
 
 
 def versions():
-    """Return the versions that decide about the numbers.
-
-    Returns
-    -------
-    versions : dict of str to str
-        Package name to version.
-    """
+    """Return the versions that decide about the numbers."""
     return {"braindecode-censor": __version__, **_versions_of_others()}
 
 
@@ -35,20 +29,7 @@ def _versions_of_others():
 
 
 def subject_digests(X, y, subjects):
-    """Return a digest of every subject's trials.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_trials, n_chans, n_times)
-        Signals.
-    y, subjects : ndarray of shape (n_trials,)
-        Classes and subjects.
-
-    Returns
-    -------
-    digests : dict of object to str
-        Subject to hexadecimal digest of its signals and classes, in their order.
-    """
+    """Return a digest of every subject's trials."""
     found, y = {}, np.asarray(y)
     for subject in np.unique(subjects):
         mine = np.flatnonzero(subjects == subject)
@@ -60,23 +41,7 @@ def subject_digests(X, y, subjects):
 
 
 def training_key(estimator, subjects, digests):
-    """Return the name under which a training is kept.
-
-    Parameters
-    ----------
-    estimator : CensoredEEGClassifier
-        Not fitted.
-    subjects : ndarray of shape (n_trials,)
-        Subjects of the trials that ``fit`` will see.
-    digests : dict of object to str
-        From :func:`subject_digests`; may hold subjects that ``fit`` will not see.
-
-    Returns
-    -------
-    key : str
-        Digest of all arguments, the versions and the data. The validation subject enters as the one that
-        will be used, so naming it and letting it rotate are the same training.
-    """
+    """Return the name under which a training is kept."""
     params = {k: v for k, v in estimator.get_params(deep=False).items() if k not in _UNIMPORTANT}
     valid = estimator.valid_subject
     if isinstance(valid, str) and valid == "rotate":
@@ -91,16 +56,5 @@ def training_key(estimator, subjects, digests):
 
 
 def as_plain(value):
-    """Return a label as Python has it, without numpy's type.
-
-    Parameters
-    ----------
-    value : object
-        A label.
-
-    Returns
-    -------
-    value : object
-        Equal, and printed the same in every version of numpy.
-    """
+    """Return a label as Python has it, without numpy's type."""
     return value.item() if isinstance(value, np.generic) else value

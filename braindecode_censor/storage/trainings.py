@@ -1,7 +1,7 @@
 """Finished trainings on disk: what was trained once on the same data with the same arguments is read, not trained.
 
 This is where crash safety comes from. MOABB writes its results when a whole dataset is done; a training whose
-weights are on disk costs nothing the second time, so MOABB can start from the beginning as often as it likes.
+weights are on disk costs nothing the second time, so MOABB can start from the beginning as it likes.
 """
 
 import hashlib
@@ -18,17 +18,7 @@ __all__ = ["Training", "TrainingCache"]
 
 
 class Training(NamedTuple):
-    """A finished training, as it travels from a worker to the disk.
-
-    Parameters
-    ----------
-    weights : bytes
-        Content of a safetensors file; empty if the training failed.
-    record : dict
-        Scores, settings and history, or the error.
-    heldout : dict of str to ndarray or None
-        What the trained decoder answered for people it had not seen, such as one array of probabilities per person.
-    """
+    """A finished training, as it travels from a worker to the disk."""
 
     weights: bytes
     record: dict
@@ -41,11 +31,6 @@ class TrainingCache:
     A training is ``<key>.safetensors`` with its weights, ``<key>.heldout.safetensors`` with answers for people it had
     not seen, if there are any, and ``<key>.json`` with its record.
 
-    Parameters
-    ----------
-    folder : str or path-like
-        Made when first written to.
-
     Notes
     -----
     The record is written last and carries a checksum over all three files and the key. Each is written under a
@@ -57,18 +42,7 @@ class TrainingCache:
         self.folder = Path(folder)
 
     def read(self, key):
-        """Return the record of a finished training, or None.
-
-        Parameters
-        ----------
-        key : str
-            From :func:`~braindecode_censor.storage.keys.training_key`.
-
-        Returns
-        -------
-        record : dict or None
-            None if there is none or it is damaged.
-        """
+        """Return the record of a finished training, or None."""
         try:
             record = json.loads(self._path(key, "json").read_bytes())
             weights = b"" if "error" in record else self._path(key, "safetensors").read_bytes()
@@ -78,35 +52,11 @@ class TrainingCache:
             return None
 
     def is_damaged(self, key):
-        """Tell whether a training was finished once and cannot be believed any more.
-
-        Parameters
-        ----------
-        key : str
-            Of a training that somebody wrote.
-
-        Returns
-        -------
-        damaged : bool
-            True as well if its files are gone.
-        """
+        """Tell whether a training was finished once and cannot be believed any more."""
         return self.read(key) is None
 
     def write(self, key, training):
-        """Keep a finished training.
-
-        Parameters
-        ----------
-        key : str
-            From :func:`~braindecode_censor.storage.keys.training_key`.
-        training : Training
-            What was trained.
-
-        Returns
-        -------
-        record : dict
-            As :meth:`read` will return it.
-        """
+        """Keep a finished training."""
         # What the caller goes on with must be what a resumed run would read, so numbers pass through JSON first.
         record = json.loads(json.dumps({**training.record, "has_heldout": bool(training.heldout)}))
         heldout = save(training.heldout) if training.heldout else b""
@@ -122,38 +72,14 @@ class TrainingCache:
         return record
 
     def load(self, key, **params):
-        """Return the trained estimator.
-
-        Parameters
-        ----------
-        key : str
-            Of a finished training.
-        **params
-            Constructor arguments to change.
-
-        Returns
-        -------
-        clf : CensoredEEGClassifier
-            Ready to predict.
-        """
+        """Return the trained estimator."""
         # Only here, because who reads records and tables needs neither Braindecode nor its seconds of import.
         from braindecode_censor.training.classifier import CensoredEEGClassifier
 
         return CensoredEEGClassifier.load(self._path(key, "safetensors"), **params)
 
     def heldout(self, key):
-        """Return what a trained decoder answered for people it had not seen.
-
-        Parameters
-        ----------
-        key : str
-            Of a finished training.
-
-        Returns
-        -------
-        arrays : dict of str to ndarray
-            As they were written; empty if there are none.
-        """
+        """Return what a trained decoder answered for people it had not seen."""
         path = self._path(key, "heldout.safetensors")
         return load(path.read_bytes()) if path.is_file() else {}
 

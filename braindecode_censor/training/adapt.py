@@ -14,29 +14,14 @@ from braindecode_censor.training.layers import code_of
 from braindecode_censor.training.preparation import encode
 from braindecode_censor.trials.dataset import Trials, check_labels, read_signals
 
-__all__ = ["PersonStream", "adapt_classifier", "adapt_to_target", "correct_head"]
+__all__ = ["StreamingClassifier", "adapt_classifier", "adapt_to_target", "correct_head"]
 
 # The least curvature of the pull towards the population's weights, so that a solution exists without any prior too.
 _LEAST = 1e-3
 
 
 def adapt_classifier(clf, X, y=None):
-    """Return a decoder for the person whose trials these are, and leave the general one as it is.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Fitted on other people.
-    X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-        Trials of one person; one is enough.
-    y : array-like of shape (n_trials,) or None
-        Classes, if they are known. Not every class has to occur.
-
-    Returns
-    -------
-    person : CensoredEEGClassifier
-        Fitted. It normalises signals, and its batch norms use statistics, by what is known of the person.
-    """
+    """Return a decoder for the person whose trials these are, and leave the general one as it is."""
     _check_general(clf, "adapt")
     signals, _ = read_signals(X)
     clf._check_shape(signals)
@@ -57,17 +42,7 @@ def adapt_classifier(clf, X, y=None):
 
 
 def adapt_to_target(clf, unlabeled, labeled, y):
-    """Make a decoder that was just fitted one for the person whose trials ``fit`` was given, if there are any.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Fitted; changed in place.
-    unlabeled, labeled : array-like of shape (n_trials, n_chans, n_times) or None
-        Trials of the person; one of both at most.
-    y : array-like of shape (n_trials,) or None
-        Classes of the labelled ones.
-    """
+    """Make a decoder that was just fitted one for the person whose trials ``fit`` was given, if there are any."""
     if (labeled is None) != (y is None) or (unlabeled is not None and labeled is not None):
         raise ValueError(
             "Give fit X_target_unlabeled alone, or X_target_labeled together with y_target_labeled."
@@ -161,21 +136,11 @@ def correct_head(z, logits, codes, prior, class_weighted=True):
     return {"coef": coef, "intercept": delta[:, -1] - coef @ centre}
 
 
-class PersonStream:
+class StreamingClassifier:
     """A decoder that learns a person's statistics from the person's trials while it decodes them.
 
     Trial n is decoded with the statistics of trials 1 .. n, without their classes, shrunk towards the population's. So
     what it answers for a trial does not depend on later ones, and it does depend on earlier ones.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Fitted on other people; it stays as it is.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels as given to ``fit``.
     """
 
     def __init__(self, clf):
@@ -190,35 +155,13 @@ class PersonStream:
         self.classes_ = clf.classes_
 
     def predict_proba(self, X):
-        """Decode the next trials, one after the other.
-
-        Parameters
-        ----------
-        X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of the person in the order in which they were recorded; those of later calls are later ones.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_trials, n_classes)
-            Probability of every class.
-        """
+        """Decode the next trials, one after the other."""
         signals, _ = read_signals(X)
         self._decoder._check_shape(signals)
         return np.concatenate([self._decode(trial[None]) for trial in signals])
 
     def predict(self, X):
-        """Return the class of every trial, as labelled in ``fit``.
-
-        Parameters
-        ----------
-        X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            As in :meth:`predict_proba`.
-
-        Returns
-        -------
-        y : ndarray of shape (n_trials,)
-            Labels.
-        """
+        """Return the class of every trial, as labelled in ``fit``."""
         return self._decoder.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def _decode(self, trial):

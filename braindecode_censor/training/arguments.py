@@ -29,7 +29,7 @@ __all__ = [
 PAPER = {
     "censoring": "marginal",
     "weight": 1.0,
-    "normalize": "trial-channel",
+    "normalize": "trial_channel",
     "augment": None,
     "schedule": "inverse_sqrt",
     "lr": 1e-3,
@@ -50,7 +50,7 @@ _OTHER_NAMES = {
     "method": "penalty",
     "mode": "censoring",
     "score": "score_estimator",
-    "standardize": "normalize, where 'trial-channel' is what True was and 'none' what False was",
+    "standardize": "normalize, where 'trial_channel' is what True was and 'none' what False was",
     "subjects": "fit(X, y, subjects=...)",
 }
 # What skorch lets a user set part by part, such as ``module__F1``.
@@ -67,20 +67,7 @@ _PARTS = (
 
 
 def check_names(given, own):
-    """Raise unless every name is an argument of the estimator, or an option of a penalty.
-
-    Parameters
-    ----------
-    given : dict
-        Arguments, by name, that the constructor does not list itself.
-    own : iterable of str
-        Names that it lists.
-
-    Returns
-    -------
-    arguments : dict
-        The same, options of a penalty under the names by which skorch hands them to the callback.
-    """
+    """Raise unless every name is an argument of the estimator, or an option of a penalty."""
     hosts = (EEGClassifier, NeuralNetClassifier, NeuralNet)
     theirs = [name for host in hosts for name in inspect.signature(host.__init__).parameters]
     known = {*own, *theirs} - {"self", "args", "kwargs"}
@@ -100,13 +87,7 @@ def check_names(given, own):
 
 
 def check_arguments(clf):
-    """Raise unless the arguments of training make sense.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Before it is fitted.
-    """
+    """Raise unless the arguments of training make sense."""
     check_choice("sampling", clf.sampling, SAMPLING)
     check_choice("censoring", clf.censoring, MODES)
     check_choice("normalize", clf.normalize, NORMALIZATIONS)
@@ -183,18 +164,7 @@ def _options_of_part(clf, part):
 
 
 def find_optimizer(optimizer):
-    """Return the class of an optimiser.
-
-    Parameters
-    ----------
-    optimizer : str or type
-        Name of a class of ``torch.optim``, or such a class.
-
-    Returns
-    -------
-    optimizer : type
-        The class.
-    """
+    """Return the class of an optimiser."""
     if not isinstance(optimizer, str):
         return optimizer
     kinds = [

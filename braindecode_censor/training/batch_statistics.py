@@ -20,13 +20,6 @@ class PersonStatistics:
     .. math:: \frac{n\,m + n_0\,\mu}{n + n_0}, \qquad \frac{n\,v + n_0\,\sigma^2}{n + n_0}
 
     where m and v are the person's mean and variance, and μ and σ² those that training has left in the layer.
-
-    Parameters
-    ----------
-    layer : nn.Module
-        A batch norm with running statistics.
-    prior : float
-        How many trials the population's statistics are worth.
     """
 
     def __init__(self, layer, prior):
@@ -37,29 +30,13 @@ class PersonStatistics:
         self.sums = torch.zeros_like(self.population[0]), torch.zeros_like(self.population[1])
 
     def add(self, _, inputs):
-        """Take in what enters the layer; this is a hook of the layer.
-
-        Parameters
-        ----------
-        _ : nn.Module
-            The layer.
-        inputs : tuple
-            A tensor of shape (n, n_channels, ...).
-        """
+        """Take in what enters the layer; this is a hook of the layer."""
         x = inputs[0].detach().transpose(0, 1).flatten(1).double()
         self.n_numbers += x.shape[1]
         self.sums = self.sums[0] + x.sum(1), self.sums[1] + x.square().sum(1)
 
     def add_moments(self, mean, var, n_numbers):
-        """Take in the statistics of a part of the trials.
-
-        Parameters
-        ----------
-        mean, var : Tensor of shape (n_channels,)
-            Mean and variance, the latter without the bias of a small number of samples.
-        n_numbers : int
-            How many numbers of each channel they are of.
-        """
+        """Take in the statistics of a part of the trials."""
         mean, var = mean.double(), var.double()
         squares = (n_numbers - 1) * var + n_numbers * mean.square()
         self.n_numbers += n_numbers
@@ -76,21 +53,7 @@ class PersonStatistics:
 
 
 def find_batch_norms(module, x):
-    """Find the batch norms that keep statistics, in the order in which a trial passes them.
-
-    Parameters
-    ----------
-    module : nn.Module
-        The network, in evaluation mode.
-    x : Tensor of shape (n, n_chans, n_times)
-        Any trials.
-
-    Returns
-    -------
-    layers : dict of nn.Module to list of int
-        Those that are called, and how many numbers of a channel a trial brings there with every call; empty for a
-        network without batch norm.
-    """
+    """Find the batch norms that keep statistics, in the order in which a trial passes them."""
     kind = nn.modules.batchnorm._BatchNorm
     layers = [part for part in module.modules() if isinstance(part, kind) and part.running_mean is not None]
     called = {}
@@ -111,17 +74,6 @@ def find_batch_norms(module, x):
 @torch.no_grad()
 def adapt_batch_norms(module, x, prior, device):
     """Give every batch norm the statistics of these trials, shrunk towards those it has.
-
-    Parameters
-    ----------
-    module : nn.Module
-        The network, in evaluation mode; changed in place.
-    x : Tensor of shape (n_trials, n_chans, n_times)
-        Normalised trials of one person.
-    prior : float
-        How many trials the population's statistics are worth.
-    device : str or torch.device
-        Where the network is.
 
     Notes
     -----
@@ -175,17 +127,7 @@ def _look_by_hook(layer, statistics):
 
 @torch.no_grad()
 def stream_batch_norms(module, x, prior):
-    """Let every batch norm learn from each trial that passes, before it normalises the trial.
-
-    Parameters
-    ----------
-    module : nn.Module
-        The network, in evaluation mode; changed in place, and with every trial that it is given from now on.
-    x : Tensor of shape (1, n_chans, n_times)
-        Any trial, which is not learnt from.
-    prior : float
-        How many trials the population's statistics are worth.
-    """
+    """Let every batch norm learn from each trial that passes, before it normalises the trial."""
     for layer in find_batch_norms(module, x):
         statistics = PersonStatistics(layer, prior)
 

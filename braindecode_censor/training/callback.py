@@ -166,19 +166,7 @@ class Censor(Callback):
         return self
 
     def on_train_begin(self, net, X=None, y=None, **kwargs):
-        """Find the labels, tap the loader, hook the layer.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        X : object
-            What ``fit`` was given.
-        y : object
-            Ignored.
-        **kwargs
-            Ignored.
-        """
+        """Find the labels, tap the loader, hook the layer."""
         self._check_parameters(net)
         given = None if self.subjects is None else np.asarray(self.subjects)
         found = find_labels(X, self.key)
@@ -196,34 +184,14 @@ class Censor(Callback):
         self.hook_ = find_layer(net.module_, self.layer).register_forward_pre_hook(self._on_forward)
 
     def on_epoch_begin(self, net, **kwargs):
-        """Set this epoch's weight and clear the sums.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
+        """Set this epoch's weight and clear the sums."""
         if self.n_classes_ is None:
             self.n_classes_ = len(net.classes_)
         self.weight_ = warm_up(self.weight, len(net.history) - 1, self.warmup)
         self.monitor_ = EpochMonitor()
 
     def on_batch_begin(self, net, batch=None, training=None, **kwargs):
-        """Take the batch's classes.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        batch : tuple
-            Signals and classes.
-        training : bool
-            Whether the batch is trained on.
-        **kwargs
-            Ignored.
-        """
+        """Take the batch's classes."""
         self.armed_, self.has_seen_ = bool(training), False
         if training:
             if isinstance(batch[1], (tuple, list)):
@@ -232,49 +200,21 @@ class Censor(Callback):
             self.s_ = self.s_.to(net.device)
 
     def on_batch_end(self, net, batch=None, training=None, **kwargs):
-        """Let forward passes outside training alone, and complain if the layer was never called.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        batch : tuple
-            Signals and classes.
-        training : bool
-            Whether the batch was trained on.
-        **kwargs
-            Ignored.
-        """
+        """Let forward passes outside training alone, and complain if the layer was never called."""
         self.armed_ = False
         if training and not self.has_seen_:
             self._unhook()
             raise no_code_error(net.module_, self.layer, to_tensor(batch[0], net.device))
 
     def on_epoch_end(self, net, **kwargs):
-        """Write the epoch's numbers to the history.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
+        """Write the epoch's numbers to the history."""
         if self.step_ is None:  # not a single batch, e.g. a last one that was dropped
             return
         for name, value in self.monitor_.report(self.step_.penalty).items():
             net.history.record(f"{self._prefix}_{name}", value)
 
     def on_train_end(self, net, **kwargs):
-        """Leave the module as it was.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
+        """Leave the module as it was."""
         self._unhook()
         self.monitor_ = None
 

@@ -6,10 +6,10 @@ from typing import ClassVar
 import torch
 
 from braindecode_censor.encoders.resolve import whole_module
-from braindecode_censor.training.adapt import PersonStream, adapt_classifier, adapt_to_target
+from braindecode_censor.training.adapt import StreamingClassifier, adapt_classifier, adapt_to_target
 from braindecode_censor.training.arguments import check_arguments, check_names
 from braindecode_censor.training.layers import code_of
-from braindecode_censor.training.leakage import leakage
+from braindecode_censor.training.leakage import subject_leakage
 from braindecode_censor.training.persistence import (
     copy_classifier,
     load_classifier,
@@ -53,7 +53,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         Learning rate of the critic, and its steps per batch.
     layer : str
         Layer whose input is the latent code.
-    normalize : {"person", "euclidean", "population", "trial", "trial-channel", "none"}
+    normalize : {"subject", "euclidean", "population", "trial", "trial_channel", "none"}
         How signals are made comparable, see :class:`~braindecode_censor.SubjectNormalizer`. People who are trained on
         or validate are normalised by their own statistics; ``predict`` uses those of the population, or of the person
         that :meth:`adapt` was given.
@@ -66,7 +66,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
     sampling : {"balanced", "shuffle"}
         Batches of P subjects x Q trials (in conditional mode P x K classes x Q), or plain shuffling.
     subjects_per_batch : int or None
-        P; None fits as many as keep enough trials each.
+        P; None fits as keep enough trials each.
     class_weighted : bool
         Whether to weigh the classes of the training trials by their inverse frequency.
     schedule : {"one_cycle", "inverse_sqrt", "constant"}
@@ -151,7 +151,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         critic_lr=1e-3,
         critic_steps=1,
         layer="final_layer",
-        normalize="person",
+        normalize="subject",
         prior=5.0,
         augment="standard",
         sampling="balanced",
@@ -285,17 +285,17 @@ class CensoredEEGClassifier(_ProtocolClassifier):
 
         Returns
         -------
-        stream : PersonStream
+        stream : StreamingClassifier
             With ``predict_proba`` and ``predict``. Trial n is decoded with the statistics of trials 1 .. n, shrunk
             towards the population's.
         """
-        return PersonStream(self)
+        return StreamingClassifier(self)
 
     def partial_fit(self, X, y=None, classes=None, subjects=None, **fit_params):
         """Train on, without initialising anew.
 
         Classes are those of the first call, though not all of them need to occur again. Trials and their classes are
-        weighed by what they are in this call. The best epoch of earlier calls stays the one to beat as long as the
+        weighed by what they are in this call. The best epoch of earlier calls stays the one to beat as the
         same trials validate, and `patience` counts the epochs of this call.
 
         Parameters
@@ -380,7 +380,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         """
         return self.features(X)
 
-    def leakage(self, X, y, subjects, **options):
+    def subject_leakage(self, X, y, subjects, **options):
         """Report how well fresh probes can tell subjects apart from the latent code.
 
         Every person is normalised by the person's own statistics, as in training.
@@ -392,7 +392,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         y, subjects : array-like of shape (n_trials,)
             Classes and subjects.
         **options
-            Options of :func:`braindecode_censor.training.leakage.leakage`.
+            Options of :func:`braindecode_censor.training.leakage.subject_leakage`.
 
         Returns
         -------
@@ -400,7 +400,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
             One row per probe and view; in complementary mode also per half.
         """
         options = {"halves": self.censoring == "complementary", **options}
-        return leakage(self.features(X, subjects), y, subjects, **options)
+        return subject_leakage(self.features(X, subjects), y, subjects, **options)
 
     def __deepcopy__(self, memo):
         return copy_classifier(self, memo)

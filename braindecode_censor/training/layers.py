@@ -9,20 +9,7 @@ _N_NAMED = 6
 
 
 def find_layer(module, name):
-    """Return a layer by its name.
-
-    Parameters
-    ----------
-    module : nn.Module
-        The network.
-    name : str
-        Such as "final_layer"; parts of parts are separated by dots.
-
-    Returns
-    -------
-    layer : nn.Module
-        The layer.
-    """
+    """Return a layer by its name."""
     try:
         return module.get_submodule(name)
     except AttributeError:
@@ -31,23 +18,7 @@ def find_layer(module, name):
 
 
 def code_of(module, name, x):
-    """Return what enters a layer, one row per trial.
-
-    Parameters
-    ----------
-    module : nn.Module
-        The network; its mode stays as it is.
-    name : str
-        Name of the layer.
-    x : Tensor of shape (n, n_chans, n_times)
-        Trials.
-
-    Returns
-    -------
-    z : Tensor of shape (n, n_features)
-        Latent code, detached. A network that never calls the layer with one row per trial raises a ``ValueError`` that
-        names layers that would do.
-    """
+    """Return what enters a layer, one row per trial."""
     found = []
     hook = find_layer(module, name).register_forward_pre_hook(lambda _, inputs: found.append(inputs))
     try:
@@ -61,39 +32,13 @@ def code_of(module, name, x):
 
 
 def is_code(inputs, n):
-    """Tell whether what a layer is called with is a latent code.
-
-    Parameters
-    ----------
-    inputs : tuple
-        Positional arguments of the layer.
-    n : int
-        Number of trials.
-
-    Returns
-    -------
-    is_code : bool
-        True for a real-valued tensor with one row per trial.
-    """
+    """Tell whether what a layer is called with is a latent code."""
     z = inputs[0] if inputs else None
     return isinstance(z, torch.Tensor) and z.is_floating_point() and z.ndim > 1 and len(z) == n
 
 
 def layers_that_would_do(module, x):
-    """Return the names of the layers, near the end of the network, whose input is a latent code.
-
-    Parameters
-    ----------
-    module : nn.Module
-        The network. It is run once in evaluation mode, so that nothing in it changes.
-    x : Tensor of shape (n, n_chans, n_times)
-        Trials.
-
-    Returns
-    -------
-    names : list of str
-        Those that are called last come first.
-    """
+    """Return the names of the layers, near the end of the network, whose input is a latent code."""
     widths, training = {}, module.training  # of the codes, in the order of the calls
 
     def note(name, inputs):
@@ -112,27 +57,12 @@ def layers_that_would_do(module, x):
         module.train(training)
         for hook in hooks:
             hook.remove()
-    # What is as wide as the output is the classes' scores already.
+    # What is as the output is the classes' scores already.
     return [name for name, width in widths.items() if width != output[0].numel()][::-1][:_N_NAMED]
 
 
 def no_code_error(module, name, x):
-    """Return the error that says why a layer has no latent code.
-
-    Parameters
-    ----------
-    module : nn.Module
-        The network.
-    name : str
-        Name of the layer that was asked for.
-    x : Tensor of shape (n, n_chans, n_times)
-        Trials.
-
-    Returns
-    -------
-    error : ValueError
-        Names the layer and those that would do.
-    """
+    """Return the error that says why a layer has no latent code."""
     module = getattr(module, "_orig_mod", module)  # a compiled network would not notice new hooks
     layer, names = find_layer(module, name), layers_that_would_do(module, x)
     return ValueError(

@@ -11,13 +11,13 @@ from sklearn.preprocessing import StandardScaler
 
 from braindecode_censor._check import check_choice
 
-__all__ = ["leakage"]
+__all__ = ["subject_leakage"]
 
 PROBES = ("logistic", "kernel")
 _N_LANDMARKS = 200
 
 
-def leakage(
+def subject_leakage(
     z,
     y,
     subjects,
@@ -68,7 +68,7 @@ def leakage(
     --------
     >>> rng = np.random.default_rng(0)
     >>> s, y = np.arange(200) % 2, np.arange(200) // 2 % 2
-    >>> report = leakage(rng.normal(size=(200, 3)) + 3 * s[:, None], y, s)
+    >>> report = subject_leakage(rng.normal(size=(200, 3)) + 3 * s[:, None], y, s)
     >>> bool((report.low > 0.4).all())
     True
     """

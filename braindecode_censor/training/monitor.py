@@ -19,36 +19,14 @@ class EpochMonitor:
         self.n_seen = 0
 
     def add(self, numbers, z, s, y):
-        """Take in a batch.
-
-        Parameters
-        ----------
-        numbers : tuple of two Tensor of shape ()
-            The penalty and the critic's loss.
-        z : Tensor of shape (n, n_features)
-            Latent code.
-        s, y : Tensor of shape (n,)
-            Subject labels and task labels.
-        """
+        """Take in a batch."""
         self.numbers.append(numbers)
         if self.n_seen < N_MONITORED:
             self.seen.append((z, s, y))
             self.n_seen += len(z)
 
     def report(self, penalty):
-        """Return the epoch's numbers.
-
-        Parameters
-        ----------
-        penalty : nn.Module
-            The penalty, for its diagnostics.
-
-        Returns
-        -------
-        numbers : dict of str to float
-            ``penalty``, with a critic ``critic_loss``, and the diagnostics; beside an ``accuracy`` of the
-            critic also ``chance``, the share of the most frequent subject among the same trials.
-        """
+        """Return the epoch's numbers."""
         if not self.numbers:
             return {}
         mean, critic_loss = (torch.stack(values).mean().item() for values in zip(*self.numbers))
@@ -64,20 +42,7 @@ class EpochMonitor:
 
 
 def name_numbers(diagnostics, s):
-    """Name diagnostics as the history does, and put chance beside an accuracy.
-
-    Parameters
-    ----------
-    diagnostics : dict of str to float
-        From a penalty.
-    s : Tensor of shape (n,)
-        Subject labels of the same trials.
-
-    Returns
-    -------
-    numbers : dict of str to float
-        Without the prefix ``subject_``, which the history has for all columns of a callback.
-    """
+    """Name diagnostics as the history does, and put chance beside an accuracy."""
     numbers = {name.removeprefix("subject_"): value for name, value in diagnostics.items()}
     if "accuracy" in numbers:
         numbers["chance"] = (torch.bincount(s).max() / len(s)).item()

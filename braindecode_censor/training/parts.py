@@ -23,15 +23,7 @@ class _LossMean(BatchScoring):
     """skorch's mean of the batches' losses, less the scoring: the net has written every loss already."""
 
     def on_batch_end(self, net, **kwargs):
-        """Do nothing, instead of looking up the batch's loss and writing it again.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
+        """Do nothing, instead of looking up the batch's loss and writing it again."""
 
 
 class _PartsClassifier(EEGClassifier):
@@ -40,18 +32,7 @@ class _PartsClassifier(EEGClassifier):
     batches_ = class_weight_ = train_weight_ = None  # what the data say, once they are known
 
     def get_params_for(self, prefix):
-        """Collect the arguments of a part of the net.
-
-        Parameters
-        ----------
-        prefix : str
-            Such as "module" or "iterator_train".
-
-        Returns
-        -------
-        kwargs : dict
-            The user's, completed by what the data and the protocol say.
-        """
+        """Collect the arguments of a part of the net."""
         kwargs = super().get_params_for(prefix)
         if prefix == "module":
             module = resolve_module(self.module, self.fast)
@@ -69,13 +50,7 @@ class _PartsClassifier(EEGClassifier):
         return kwargs
 
     def initialize_module(self):
-        """Build the network.
-
-        Returns
-        -------
-        self : _PartsClassifier
-            The net.
-        """
+        """Build the network."""
         module, options = resolve_module(self.module, self.fast), self.get_params_for("module")
         try:
             self.module_ = self.initialized_instance(module, options)
@@ -91,18 +66,7 @@ class _PartsClassifier(EEGClassifier):
         return self
 
     def initialize_optimizer(self, triggered_directly=None):
-        """Build the optimiser, which may be given by its name.
-
-        Parameters
-        ----------
-        triggered_directly : None
-            Unused.
-
-        Returns
-        -------
-        self : _PartsClassifier
-            The net.
-        """
+        """Build the optimiser, which may be given by its name."""
         args, kwargs = self.get_params_for_optimizer("optimizer", self.get_all_learnable_params())
         self.optimizer_ = find_optimizer(self.optimizer)(*args, **kwargs)
         return self
@@ -124,19 +88,7 @@ class _PartsClassifier(EEGClassifier):
         return [*callbacks, ("best", BestEpoch(self.patience, restore=self.keep == "best"))]
 
     def set_params(self, **params):
-        """Set parameters.
-
-        Parameters
-        ----------
-        **params
-            Names and values. Those that callbacks were made with make them anew, as in skorch: a net that was
-            trained before goes on with a new critic, and with no best epoch to beat.
-
-        Returns
-        -------
-        self : _PartsClassifier
-            The net.
-        """
+        """Set parameters."""
         params = check_names(params, self.get_params(deep=False))
         optimizer = getattr(self, "optimizer_", None)
         super().set_params(**params)
@@ -153,26 +105,14 @@ class _PartsClassifier(EEGClassifier):
         return self
 
     def initialize_callbacks(self):
-        """Make the callbacks, taking back what earlier ones may have left on the network.
-
-        Returns
-        -------
-        self : _PartsClassifier
-            The net.
-        """
+        """Make the callbacks, taking back what earlier ones may have left on the network."""
         for _, callback in getattr(self, "callbacks_", ()):
             if isinstance(callback, Censor):
                 callback.initialize()
         return super().initialize_callbacks()
 
     def check_data(self, X, y=None):
-        """Do nothing: the data were checked before skorch saw them.
-
-        Parameters
-        ----------
-        X, y : object
-            Ignored.
-        """
+        """Do nothing: the data were checked before skorch saw them."""
 
     def _set_signal_args(self, X, y, classes):
         # Braindecode writes what it infers into the parameters, where a clone would inherit it.

@@ -32,13 +32,6 @@ _FITTED = ("valid_score_", "best_epoch_", "valid_subject_", "signal_args_", "ada
 def save_classifier(clf, path):
     """Write a fitted estimator.
 
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Fitted, and maybe adapted to a person.
-    path : str or path-like
-        File to write.
-
     Notes
     -----
     What only training needs (optimiser, critic, callbacks, history) is not written.
@@ -55,22 +48,7 @@ def save_classifier(clf, path):
 
 
 def load_classifier(kind, path, **params):
-    """Read an estimator that :func:`save_classifier` wrote.
-
-    Parameters
-    ----------
-    kind : type
-        Class of the estimator.
-    path : str or path-like
-        File to read.
-    **params
-        Constructor arguments to change.
-
-    Returns
-    -------
-    clf : CensoredEEGClassifier
-        Ready to predict.
-    """
+    """Read an estimator that :func:`save_classifier` wrote."""
     header, tensors = _read(path)
     missing = [name for name in header["unsaved"] if name not in params]
     if missing:
@@ -87,20 +65,7 @@ def load_classifier(kind, path, **params):
 
 
 def read_state(clf):
-    """Return what a fitted estimator has learnt, beside its parameters.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Fitted.
-
-    Returns
-    -------
-    fitted : dict
-        Plain values that JSON can hold.
-    tensors : dict of str to Tensor
-        Of the network, the normaliser, and the correction of the last layer, on the CPU.
-    """
+    """Return what a fitted estimator has learnt, beside its parameters."""
     normalizer = clf.normalizer_.get_state()
     fitted = {
         "fitted": {name: _plain(getattr(clf, name, None)) for name in _FITTED},
@@ -121,20 +86,7 @@ def read_state(clf):
 
 
 def write_state(clf, fitted, tensors):
-    """Make an estimator a fitted one again.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        With the parameters that it had, not fitted.
-    fitted, tensors : dict
-        From :func:`read_state`.
-
-    Returns
-    -------
-    clf : CensoredEEGClassifier
-        The same estimator, ready to predict.
-    """
+    """Make an estimator a fitted one again."""
     for name in _FITTED:
         setattr(clf, name, fitted["fitted"][name])
     clf.classes_inferred_ = np.asarray(fitted["classes"])
@@ -148,38 +100,14 @@ def write_state(clf, fitted, tensors):
 
 
 def copy_classifier(clf, memo=None):
-    """Copy an estimator; what only training needs (optimiser, critic) is not copied.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Fitted or not.
-    memo : dict or None
-        As ``copy.deepcopy`` hands it over.
-
-    Returns
-    -------
-    clf : CensoredEEGClassifier
-        Shares nothing with the first.
-    """
+    """Copy an estimator; what only training needs (optimiser, critic) is not copied."""
     if not clf._was_fitted:
         return type(clf)(**copy.deepcopy(clf.get_params(deep=False), memo))
     return _rebuild(*copy.deepcopy(_parts(clf), memo))
 
 
 def reduce_classifier(clf):
-    """Take a fitted estimator apart for pickle, because a network with parametrisations has no other way.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Fitted.
-
-    Returns
-    -------
-    function, arguments : callable, tuple
-        What makes it again.
-    """
+    """Take a fitted estimator apart for pickle, because a network with parametrisations has no other way."""
     if isinstance(clf.module, torch.nn.Module):
         raise pickle.PicklingError(
             f"module={type(clf.module).__name__}(...) is an object, which torch cannot pickle: pass its class, and "
@@ -205,18 +133,7 @@ def _part(tensors, name):
 
 
 def unsaved_params(clf):
-    """Return what a file cannot hold and predictions depend on.
-
-    Parameters
-    ----------
-    clf : CensoredEEGClassifier
-        Fitted or not.
-
-    Returns
-    -------
-    params : dict of str to object
-        Classes, functions and modules among the arguments that make the network and its probabilities.
-    """
+    """Return what a file cannot hold and predictions depend on."""
     plain = _plain_params(clf)
     decisive = {
         "module",

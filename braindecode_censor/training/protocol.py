@@ -39,7 +39,7 @@ from braindecode_censor.trials.stored import BLOCK, StoredSignals, read_blocks
 
 __all__ = []
 
-# Moments of single trials cost as much as those of their batches in three to six epochs, and 17 kB a trial.
+# Moments of single trials cost as those of their batches in three to six epochs, and 17 kB a trial.
 _EPOCHS_THAT_PAY = 8
 _LARGEST_TABLE = 2**30
 
@@ -175,20 +175,7 @@ class _ProtocolClassifier(_PartsClassifier):
     # What follows replaces methods of skorch and Braindecode.
 
     def get_dataset(self, X, y=None):
-        """Return the trials of any input as a dataset.
-
-        Parameters
-        ----------
-        X : Trials, array-like, mne.Epochs or Dataset
-            Trials.
-        y : None
-            Unused.
-
-        Returns
-        -------
-        trials : Trials
-            Normalised without a look at each other, on the device.
-        """
+        """Return the trials of any input as a dataset."""
         if isinstance(X.dataset if isinstance(X, Subset) else X, Trials):
             return X
         signals, _ = read_signals(X)
@@ -201,22 +188,7 @@ class _ProtocolClassifier(_PartsClassifier):
             raise ValueError(f"X has {signals.shape[1:]} channels and samples per trial, fit had {expected}.")
 
     def get_split_datasets(self, X, y=None, **fit_params):
-        """Return the trials to train on and those of the people who validate.
-
-        Parameters
-        ----------
-        X : Trials
-            All trials given to ``fit``.
-        y : None
-            Unused.
-        **fit_params
-            Unused.
-
-        Returns
-        -------
-        train, valid : Subset
-            `valid` is None if nobody validates.
-        """
+        """Return the trials to train on and those of the people who validate."""
         train, valid = self.split_
         self.trials_ = X  # until training ends
         self._compute_moments(train)
@@ -241,24 +213,7 @@ class _ProtocolClassifier(_PartsClassifier):
         return n_trials // size if options.get("drop_last") else math.ceil(n_trials / size)
 
     def fit_loop(self, X, y=None, epochs=None, **fit_params):
-        """Train until the last step.
-
-        Parameters
-        ----------
-        X : Trials
-            All trials given to ``fit``.
-        y : ndarray of shape (n_trials,)
-            Classes.
-        epochs : None
-            Unused: `max_steps` and `max_epochs` say how long.
-        **fit_params
-            Handed to the module's ``forward``.
-
-        Returns
-        -------
-        self : _ProtocolClassifier
-            The net.
-        """
+        """Train until the last step."""
         steps_per_epoch = self._steps_per_epoch()
         self.step_, self.complete_ = 0, False
         self.n_steps_ = count_steps(self.max_steps, self.max_epochs, steps_per_epoch)
@@ -267,21 +222,7 @@ class _ProtocolClassifier(_PartsClassifier):
         return self
 
     def run_single_epoch(self, iterator, training, prefix, step_fn, **fit_params):
-        """Train or validate for an epoch, of which the last may be cut short.
-
-        Parameters
-        ----------
-        iterator : iterable or None
-            Batches.
-        training : bool
-            Whether to train on them.
-        prefix : str
-            "train" or "valid", for the history.
-        step_fn : callable
-            What to do with a batch.
-        **fit_params
-            Handed to `step_fn`.
-        """
+        """Train or validate for an epoch, of which the last may be cut short."""
         if training:
             iterator = islice(iterator, self.n_steps_ - self.step_)
         super().run_single_epoch(iterator, training, prefix, step_fn, **fit_params)
@@ -289,20 +230,7 @@ class _ProtocolClassifier(_PartsClassifier):
             self.history.record("event_lr", self.optimizer_.param_groups[0]["lr"])
 
     def train_step(self, batch, **fit_params):
-        """Take one step: set the learning rate, change the signals, and follow the gradient.
-
-        Parameters
-        ----------
-        batch : tuple
-            Signals and classes.
-        **fit_params
-            Handed to the module's ``forward``.
-
-        Returns
-        -------
-        step : dict
-            Loss and predictions.
-        """
+        """Take one step: set the learning rate, change the signals, and follow the gradient."""
         self._set_learning_rate()
         if self.augment_batch_ is not None:
             batch = self.augment_batch_(batch[0].to(self.device), self.step_), batch[1]
@@ -319,20 +247,7 @@ class _ProtocolClassifier(_PartsClassifier):
             group["lr"] = learning_rate(self.schedule, top, self.step_, self.n_steps_, epoch)
 
     def infer(self, x, **fit_params):
-        """Run the network on a batch.
-
-        Parameters
-        ----------
-        x : Tensor of shape (n_trials, n_chans, n_times)
-            Signals.
-        **fit_params
-            Further arguments of the module's ``forward``.
-
-        Returns
-        -------
-        y_pred : Tensor of shape (n_trials, n_classes)
-            Logits.
-        """
+        """Run the network on a batch."""
         moments = self.trials_.moments_of(x) if self.trials_ is not None and self.module_.training else None
         if moments is not None:
             fit_params["moments"] = moments.to(self.device)

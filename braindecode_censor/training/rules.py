@@ -25,15 +25,7 @@ EMA_DECAY = 0.99
 
 
 class DivergedError(ValueError):
-    """A training has ended without weights that are worth keeping.
-
-    Parameters
-    ----------
-    train_loss : float or None
-        The training loss of the last epoch.
-    what : str
-        Which loss was not finite, and when.
-    """
+    """A training has ended without weights that are worth keeping."""
 
     def __init__(self, train_loss=None, what="The validation loss was never finite"):
         super().__init__(f"{what}: lower weight or lr, or raise warmup. Last training loss: {train_loss}.")
@@ -44,24 +36,7 @@ class Pruned(Exception):
 
 
 def has_waited(epoch, best_epoch, patience, first_epoch=0):
-    """Tell whether a training has waited long enough for a lower validation loss.
-
-    Parameters
-    ----------
-    epoch : int
-        Epochs behind it.
-    best_epoch : int or None
-        The epoch of the lowest validation loss, from 1.
-    patience : int or None
-        Epochs to wait; None waits for ever.
-    first_epoch : int
-        Epochs of earlier calls, which do not count.
-
-    Returns
-    -------
-    over : bool
-        True when training should stop.
-    """
+    """Tell whether a training has waited long enough for a lower validation loss."""
     return patience is not None and epoch - max(first_epoch, best_epoch or 0) >= patience
 
 
@@ -78,7 +53,7 @@ def average_share(step, decay=EMA_DECAY):
     Returns
     -------
     share : float
-        ``max(1 / step, 1 - decay)``: the average is the plain mean of all weights so far as long as these are few,
+        ``max(1 / step, 1 - decay)``: the average is the plain mean of all weights so far as these are few,
         so that it never remembers the random weights of the beginning, and an exponential one after that.
 
     Examples
@@ -90,41 +65,15 @@ def average_share(step, decay=EMA_DECAY):
 
 
 class ValidationScore(Callback):
-    """Write the balanced accuracy on the validation people to the history, from predictions that are made anyway.
-
-    Attributes
-    ----------
-    score_ : float
-        Balanced accuracy of the last epoch; NaN without validation people.
-    """
+    """Write the balanced accuracy on the validation people to the history, from predictions that are made anyway."""
 
     def initialize(self):
-        """Forget everything.
-
-        Returns
-        -------
-        self : ValidationScore
-            The callback.
-        """
+        """Forget everything."""
         self.counts_, self.score_ = None, math.nan
         return self
 
     def on_batch_end(self, net, batch=None, training=None, y_pred=None, **kwargs):
-        """Count the correct validation trials of every class.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        batch : tuple
-            Signals and classes.
-        training : bool
-            Whether this was a training batch.
-        y_pred : Tensor of shape (n, n_classes)
-            Logits.
-        **kwargs
-            Ignored.
-        """
+        """Count the correct validation trials of every class."""
         if training:
             return
         y = torch.as_tensor(batch[1], device=y_pred.device)
@@ -134,15 +83,7 @@ class ValidationScore(Callback):
         self.counts_.index_add_(1, y, torch.stack([correct, torch.ones_like(correct)]))
 
     def on_epoch_end(self, net, **kwargs):
-        """Write the score down.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
+        """Write the score down."""
         if self.counts_ is None:  # nobody validates
             return
         correct, total = self.counts_[:, self.counts_[1] > 0]
@@ -152,20 +93,6 @@ class ValidationScore(Callback):
 
 class BestEpoch(Callback):
     """Watch the validation loss: stop when it does not fall any more, and put the weights of its minimum back.
-
-    Parameters
-    ----------
-    patience : int or None
-        Stop after this many epochs without a new minimum; None trains all epochs.
-    restore : bool
-        Whether to keep the weights of the best epoch and put them back when training ends.
-
-    Attributes
-    ----------
-    epoch_ : int or None
-        The best epoch so far, counted from 1.
-    loss_, score_ : float
-        Its validation loss, and its balanced accuracy on the validation trials.
 
     Notes
     -----
@@ -182,13 +109,7 @@ class BestEpoch(Callback):
         return f"BestEpoch(patience={self.patience!r}, restore={self.restore!r})"
 
     def initialize(self):
-        """Forget everything.
-
-        Returns
-        -------
-        self : BestEpoch
-            The callback.
-        """
+        """Forget everything."""
         if self.patience is not None:
             check_size("patience", self.patience)
         self.epoch_, self.loss_, self.score_ = None, math.inf, math.nan
@@ -197,32 +118,14 @@ class BestEpoch(Callback):
         return self
 
     def on_train_begin(self, net, X=None, **kwargs):
-        """Forget what other trials have judged.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        X : Trials
-            All trials of this training.
-        **kwargs
-            Ignored.
-        """
+        """Forget what other trials have judged."""
         judge = _digest(X, net.split_[1], net.class_weight_)
         if self.judge_ not in (None, judge):
             self.initialize()
         self.judge_, self.start_ = judge, len(net.history)
 
     def on_epoch_end(self, net, **kwargs):
-        """Compare the epoch with the best one.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
+        """Compare the epoch with the best one."""
         row = net.history[-1]
         if "valid_loss" not in row:  # nobody validates
             return
@@ -236,15 +139,7 @@ class BestEpoch(Callback):
             raise KeyboardInterrupt  # how skorch's own callbacks end training
 
     def on_train_end(self, net, **kwargs):
-        """Put the weights of the best epoch back.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
+        """Put the weights of the best epoch back."""
         if not self.restore:
             return
         if self.state_ is not None:
@@ -254,18 +149,7 @@ class BestEpoch(Callback):
 
 
 class AverageWeights(Callback):
-    """Average the weights and the batch-norm statistics over the last steps, and keep the average.
-
-    Parameters
-    ----------
-    decay : float
-        Decay of the average, see :func:`average_share`.
-
-    Attributes
-    ----------
-    state_ : dict of str to Tensor or None
-        The average of what the module's state dict held after every step; counters are the last ones.
-    """
+    """Average the weights and the batch-norm statistics over the last steps, and keep the average."""
 
     def __init__(self, decay=EMA_DECAY):
         self.decay = decay
@@ -274,40 +158,16 @@ class AverageWeights(Callback):
         return f"AverageWeights(decay={self.decay!r})"
 
     def initialize(self):
-        """Forget everything.
-
-        Returns
-        -------
-        self : AverageWeights
-            The callback.
-        """
+        """Forget everything."""
         self.state_, self.step_ = None, 0
         return self
 
     def on_train_begin(self, net, **kwargs):
-        """Begin a new average.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
+        """Begin a new average."""
         self.initialize()
 
     def on_batch_end(self, net, training=None, **kwargs):
-        """Take in the weights after a training step.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        training : bool
-            Whether this was a training batch.
-        **kwargs
-            Ignored.
-        """
+        """Take in the weights after a training step."""
         if not training:
             return
         self.step_ += 1
@@ -322,15 +182,7 @@ class AverageWeights(Callback):
                 self.state_[name].copy_(tensor)
 
     def on_train_end(self, net, **kwargs):
-        """Give the module its average weights.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
+        """Give the module its average weights."""
         if self.state_ is not None:
             net.module_.load_state_dict(self.state_)
 
@@ -359,27 +211,13 @@ def _digest(trials, positions, class_weight):
 
 
 class Prune(Callback):
-    """Report every epoch to a search, and stop the training when the search says so.
-
-    Parameters
-    ----------
-    trial : optuna.Trial
-        The trial that is being trained; anything with ``report`` and ``should_prune`` will do.
-    """
+    """Report every epoch to a search, and stop the training when the search says so."""
 
     def __init__(self, trial):
         self.trial = trial
 
     def on_epoch_end(self, net, **kwargs):
-        """Report the balanced accuracy on the validation people.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
+        """Report the balanced accuracy on the validation people."""
         epoch = len(net.history)
         self.trial.report(net.history[-1, "valid_balanced_accuracy"], epoch)
         if self.trial.should_prune():

@@ -13,42 +13,13 @@ _RISE, _BEGIN, _END = 0.3, 25.0, 1e4
 
 
 def count_steps(max_steps, max_epochs, steps_per_epoch):
-    """Count the steps of a training, which ends by whichever limit comes first.
-
-    Parameters
-    ----------
-    max_steps, max_epochs : int or None
-        Limits; None is none, and at least one has to be given.
-    steps_per_epoch : int
-        Batches of an epoch.
-
-    Returns
-    -------
-    n_steps : int
-        Steps in all.
-
-    Examples
-    --------
-    >>> count_steps(1500, 500, 2), count_steps(1500, None, 400)
-    (1000, 1500)
-    """
+    """Count the steps of a training, which ends by whichever limit comes first."""
     limits = [max_steps, None if max_epochs is None else max_epochs * steps_per_epoch]
     return min(limit for limit in limits if limit is not None)
 
 
 def count_epochs(n_steps, steps_per_epoch):
-    """Count the epochs of a training, the last of which may be cut short.
-
-    Parameters
-    ----------
-    n_steps, steps_per_epoch : int
-        Steps in all, and of a whole epoch.
-
-    Returns
-    -------
-    n_epochs : int
-        Epochs.
-    """
+    """Count the epochs of a training, the last of which may be cut short."""
     return math.ceil(n_steps / max(1, steps_per_epoch))
 
 

@@ -15,25 +15,6 @@ def class_weight(y, share=None, n_classes=0):
 
     with :math:`p_k` the proportion of class k among the training trials (the paper's weights), or among the
     trials that a sampler draws.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_trials,)
-        Classes 0 .. C-1 of the training trials.
-    share : array-like of shape (n_trials,) or None
-        How often each trial is drawn; None is equally often.
-    n_classes : int
-        Number of classes, if the last ones may have no trial.
-
-    Returns
-    -------
-    weight : Tensor of shape (n_classes,)
-        Weights of the classes; zero for one without trials.
-
-    Examples
-    --------
-    >>> class_weight([0, 0, 0, 1])
-    tensor([0.2500, 0.7500])
     """
     drawn = np.bincount(np.asarray(y), weights=share, minlength=n_classes)
     inverse = np.divide(1, drawn, out=np.zeros(len(drawn)), where=drawn > 0)
@@ -46,15 +27,6 @@ class FoldCrossEntropy(nn.CrossEntropyLoss):
     Both estimate the same balanced loss. A sampler that balances the classes has done the weighing already
     while training; the validation subject's trials come as they are and need the fold's weights. It is a
     subclass of ``CrossEntropyLoss`` because skorch then knows that predictions need a softmax.
-
-    Parameters
-    ----------
-    weight : Tensor of shape (n_classes,) or None
-        Weights in evaluation mode.
-    train_weight : Tensor of shape (n_classes,) or None
-        Weights in training mode; None uses `weight` there too.
-    **kwargs
-        Further options of ``CrossEntropyLoss``.
     """
 
     def __init__(self, weight=None, train_weight=None, **kwargs):
@@ -62,20 +34,7 @@ class FoldCrossEntropy(nn.CrossEntropyLoss):
         self.register_buffer("train_weight", weight if train_weight is None else train_weight)
 
     def forward(self, input, target):
-        """Return the loss of a batch.
-
-        Parameters
-        ----------
-        input : Tensor of shape (n, n_classes)
-            Logits.
-        target : Tensor of shape (n,)
-            Classes.
-
-        Returns
-        -------
-        loss : Tensor of shape ()
-            Mean over the batch, weighted by class.
-        """
+        """Return the loss of a batch."""
         weight = self.train_weight if self.training else self.weight
         return F.cross_entropy(
             input,

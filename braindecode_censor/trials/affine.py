@@ -31,77 +31,24 @@ _ROUNDING = 8 * float(np.finfo(np.float32).eps)
 
 
 def is_constant(mean, std):
-    """Tell which channels carry nothing: the one rule for all normalisations.
-
-    Parameters
-    ----------
-    mean, std : ndarray
-        Mean and standard deviation of every channel.
-
-    Returns
-    -------
-    constant : ndarray of bool
-        True where the spread is no more than rounding error of the channel's size. Such a channel becomes
-        zeros, because dividing by its spread would turn rounding errors into noise.
-    """
+    """Tell which channels carry nothing: the one rule for all normalisations."""
     return std <= _ROUNDING * np.sqrt(np.square(mean) + np.square(std))
 
 
 def check_estimator(estimator):
-    """Raise unless pyRiemann knows the covariance estimator.
-
-    Parameters
-    ----------
-    estimator : str
-        Name, such as "lwf".
-
-    Returns
-    -------
-    estimator : str
-        The same name.
-    """
+    """Raise unless pyRiemann knows the covariance estimator."""
     return check_choice("estimator", estimator, cov_est_functions)
 
 
 def describe_trials(X, how, estimator="lwf"):
-    """Compute what every trial adds to its person's statistic.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_trials, n_chans, n_times)
-        Signals.
-    how : {"population", "person", "euclidean"}
-        Moments of the channels for the first two, covariance matrices for the last.
-    estimator : str
-        Covariance estimator of pyRiemann.
-
-    Returns
-    -------
-    parts : ndarray of shape (n_trials, 2, n_chans) or (n_trials, n_chans, n_chans)
-        Mean and mean square of every channel, or the covariance matrix of the channels; double precision.
-    """
+    """Compute what every trial adds to its person's statistic."""
     describe = _covariances if how == "euclidean" else _moments
     parts = [describe(X[start : start + CHUNK], estimator) for start in range(0, len(X), CHUNK)]
     return np.concatenate(parts)
 
 
 def mean_description(blocks, how, estimator="lwf"):
-    """Average what trials say, of which a few are in memory at a time.
-
-    Parameters
-    ----------
-    blocks : iterable of ndarray of shape (n, n_chans, n_times)
-        Trials, a few at a time.
-    how, estimator : str
-        As in :func:`describe_trials`.
-
-    Returns
-    -------
-    mean : ndarray of shape (2, n_chans) or (n_chans, n_chans)
-        Mean of the parts.
-    n_trials : int
-        Trials in all blocks.
-    """
+    """Average what trials say, of which a few are in memory at a time."""
     total, n_trials = 0.0, 0
     for block in blocks:
         total = total + describe_trials(block, how, estimator).sum(axis=0)
@@ -129,20 +76,7 @@ def _covariances(X, estimator):
 
 
 def summarize(parts, how):
-    """Turn the mean of what trials say into a statistic.
-
-    Parameters
-    ----------
-    parts : ndarray of shape (..., 2, n_chans) or (..., n_chans, n_chans)
-        Means over trials of the parts of :func:`describe_trials`.
-    how : {"population", "person", "euclidean"}
-        Normalisation.
-
-    Returns
-    -------
-    statistic : ndarray of the same shape
-        Mean and variance of every channel over all trials and times; or the mean covariance matrix.
-    """
+    """Turn the mean of what trials say into a statistic."""
     if how == "euclidean":
         return parts
     mean, square = parts[..., 0, :], parts[..., 1, :]
@@ -150,56 +84,20 @@ def summarize(parts, how):
 
 
 def shrink(statistic, n_trials, population, prior):
-    """Pull a person's statistic towards the population's, which counts as a number of trials.
-
-    Parameters
-    ----------
-    statistic : ndarray of shape (..., d, n_chans)
-        The person's, over `n_trials` trials.
-    n_trials : int or ndarray
-        Number of these trials.
-    population : ndarray of shape (d, n_chans)
-        The population's.
-    prior : float
-        How many trials the population's is worth.
-
-    Returns
-    -------
-    statistic : ndarray of shape (..., d, n_chans)
-        ``(prior * population + n_trials * statistic) / (prior + n_trials)``.
-    """
+    """Pull a person's statistic towards the population's, which counts as a number of trials."""
     share = np.asarray(n_trials / (prior + n_trials))[..., None, None]
     return (1 - share) * population + share * statistic
 
 
 @dataclass(frozen=True)
 class Affine:
-    """The map ``x -> weight (x - offset)`` of the channels of every sample.
-
-    Parameters
-    ----------
-    offset : ndarray of shape (n_chans,)
-        Subtracted from every channel.
-    weight : ndarray of shape (n_chans, n_chans)
-        Matrix that mixes the channels; a diagonal one only scales them.
-    """
+    """The map ``x -> weight (x - offset)`` of the channels of every sample."""
 
     offset: np.ndarray
     weight: np.ndarray
 
     def __call__(self, X):
-        """Map trials.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_trials, n_chans, n_times)
-            Signals.
-
-        Returns
-        -------
-        X : ndarray of shape (n_trials, n_chans, n_times)
-            New array of the same type, computed in double precision.
-        """
+        """Map trials."""
         out = np.empty_like(X)
         for start in range(0, len(X), CHUNK):
             part = X[start : start + CHUNK] - self.offset[:, None]
@@ -208,17 +106,7 @@ class Affine:
 
 
 class PeopleMaps:
-    """The maps of several people, applied to trials of any of them.
-
-    Parameters
-    ----------
-    statistics : ndarray of shape (n_people, d, n_chans)
-        One per person, as :func:`summarize` gives it.
-    how : {"population", "person", "euclidean"}
-        Normalisation.
-    people : ndarray of int of shape (n_trials,)
-        Place of each trial's person in `statistics`.
-    """
+    """The maps of several people, applied to trials of any of them."""
 
     def __init__(self, statistics, how, people):
         maps = [affine_map(statistic, how) for statistic in statistics]
@@ -229,20 +117,7 @@ class PeopleMaps:
         self.weight = np.diagonal(weight, axis1=1, axis2=2).copy() if self.is_diagonal else weight
 
     def __call__(self, X, positions):
-        """Map trials, each by its own person's map.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, n_chans, n_times)
-            Signals.
-        positions : ndarray of int of shape (n,)
-            Which trials these are.
-
-        Returns
-        -------
-        X : ndarray of shape (n, n_chans, n_times)
-            New array of the same type, computed in double precision.
-        """
+        """Map trials, each by its own person's map."""
         people = self.people[positions]
         part = X - self.offset[people][..., None]
         if self.is_diagonal:
@@ -253,21 +128,7 @@ class PeopleMaps:
 
 
 def affine_map(statistic, how):
-    """Return the map that normalises signals with this statistic.
-
-    Parameters
-    ----------
-    statistic : ndarray
-        As :func:`summarize` gives it.
-    how : {"population", "person", "euclidean"}
-        Normalisation.
-
-    Returns
-    -------
-    affine : Affine
-        Channels get mean 0 and variance 1, or their mean covariance becomes the identity. What carries nothing
-        (a constant channel, a direction in which the signals do not vary) becomes zero.
-    """
+    """Return the map that normalises signals with this statistic."""
     if how == "euclidean":
         return Affine(np.zeros(len(statistic)), _inverse_root(statistic))
     mean, std = statistic[0], np.sqrt(statistic[1])

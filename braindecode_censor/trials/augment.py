@@ -26,30 +26,7 @@ AUGMENTATIONS = sorted(set(_OWN) | (set(braindecode.augmentation.__all__) - _NO_
 
 
 def make_transforms(augment, sfreq=None, random_state=0):
-    """Make one transform of training batches.
-
-    Parameters
-    ----------
-    augment : None, str, Transform, dict or list of these
-        A name of ``AUGMENTATIONS``, ``{name: options}``, an object of :mod:`braindecode.augmentation`, or a list,
-        which is applied in its order. "standard" is the list ``STANDARD``. Braindecode's transforms change half
-        of the trials unless ``probability`` says otherwise; our own change all of them, but a little.
-    sfreq : float or None
-        Sampling rate in Hz, for the transforms that want to know it.
-    random_state : int or None
-        Seed; None draws one from torch's global generator.
-
-    Returns
-    -------
-    augmentation : Augmentation or None
-        None when there is nothing to do.
-
-    Examples
-    --------
-    >>> augmentation = make_transforms(["ChannelGains", {"GaussianNoise": {"std": 0.2}}], random_state=1)
-    >>> augmentation.apply(torch.zeros(8, 4, 100), step=0).shape
-    torch.Size([8, 4, 100])
-    """
+    """Make one transform of training batches."""
     found = list(_resolve(augment, sfreq))
     if not found:
         return None
@@ -125,13 +102,6 @@ def _refuse_joining(name):
 class Augmentation(Transform):
     """Several transforms one after the other, whose random numbers follow from the seed and the step alone.
 
-    Parameters
-    ----------
-    transforms : list of Transform
-        What to do, in this order.
-    random_state : int
-        Seed.
-
     Notes
     -----
     The object keeps no random state of its own: the same step gives the same numbers, in any order of steps and
@@ -151,57 +121,18 @@ class Augmentation(Transform):
         return all(isinstance(transform, own.CountedTransform) for transform in self.transforms)
 
     def forward(self, X, y=None):
-        """Change the next batch; the calls are counted as steps.
-
-        Parameters
-        ----------
-        X : Tensor of shape (n_trials, n_chans, n_times)
-            Signals.
-        y : Tensor or None
-            Targets, which stay as they are.
-
-        Returns
-        -------
-        X, y : Tensor
-            The changed signals, and the targets if there are any.
-        """
+        """Change the next batch; the calls are counted as steps."""
         changed = self.apply(X, self._n_calls)
         self._n_calls += 1
         return changed if y is None else (changed, y)
 
     def apply(self, X, step):
-        """Change the batch of a step.
-
-        Parameters
-        ----------
-        X : Tensor of shape (n_trials, n_chans, n_times)
-            Signals on any device.
-        step : int
-            Number of the training step.
-
-        Returns
-        -------
-        X : Tensor of shape (n_trials, n_chans, n_times)
-            New signals.
-        """
+        """Change the batch of a step."""
         seeds, steps = (torch.tensor([number], device=X.device) for number in (self.seed, step))
         return self.apply_members(X.unsqueeze(0), seeds, steps).squeeze(0)
 
     def apply_members(self, X, seeds, steps):
-        """Change the batches of all members of a fleet.
-
-        Parameters
-        ----------
-        X : Tensor of shape (n_members, n_trials, n_chans, n_times)
-            Signals on any device.
-        seeds, steps : Tensor of shape (n_members,), int64
-            Each member's seed and the number of its step, on the same device.
-
-        Returns
-        -------
-        X : Tensor of shape (n_members, n_trials, n_chans, n_times)
-            New signals.
-        """
+        """Change the batches of all members of a fleet."""
         for place, transform in enumerate(self.transforms):
             stream = mix(seeds, steps, place)
             if isinstance(transform, own.CountedTransform):

@@ -29,17 +29,7 @@ SIGNALS = ("eeg", "ecog", "emg", "seeg")
 
 
 class Trials(Dataset):
-    """A dataset whose items are whole batches when it is indexed by a list.
-
-    Parameters
-    ----------
-    x : Tensor of shape (n_trials, n_chans, n_times)
-        Signals, on the device they are trained on.
-    y : Tensor of shape (n_trials,) or None
-        Class of every trial, 0 .. C-1; zeros when there is none (prediction).
-    subjects : array-like of shape (n_trials,) or None
-        Label of every trial's subject.
-    """
+    """A dataset whose items are whole batches when it is indexed by a list."""
 
     def __init__(self, x, y=None, subjects=None):
         self.x = x
@@ -61,30 +51,11 @@ class Trials(Dataset):
         return x, self.y[position]
 
     def take(self, positions):
-        """Return the signals of some trials.
-
-        Parameters
-        ----------
-        positions : Tensor of int
-            Which.
-
-        Returns
-        -------
-        x : Tensor of shape (n, n_chans, n_times)
-            A copy.
-        """
-        return self.x.index_select(0, positions)  # copies whole trials, twice as fast as x[positions]
+        """Return the signals of some trials."""
+        return self.x.index_select(0, positions)  # copies whole trials, twice as x[positions]
 
     def compute_moments(self, lag_moments, positions):
-        """Compute what a network needs of every trial's own, once.
-
-        Parameters
-        ----------
-        lag_moments : callable
-            Moments of some trials, as :meth:`braindecode_censor.encoders.eegnet.FastEEGNet.lag_moments`.
-        positions : ndarray of int
-            The trials that will be trained on.
-        """
+        """Compute what a network needs of every trial's own, once."""
         for part in torch.as_tensor(positions, device=self.y.device).split(CHUNK):
             found = lag_moments(self.take(part))
             if self.moments is None:  # memory of trials that are never written to is never taken
@@ -92,18 +63,7 @@ class Trials(Dataset):
             self.moments[part] = found
 
     def moments_of(self, x):
-        """Return the moments of the batch that was fetched last.
-
-        Parameters
-        ----------
-        x : Tensor
-            Signals of a batch.
-
-        Returns
-        -------
-        moments : Tensor or None
-            None unless `x` is that batch, unchanged: what was augmented or moved has other moments.
-        """
+        """Return the moments of the batch that was fetched last."""
         if self.moments is None or self._last is None:
             return None
         last, version, position = self._last
@@ -111,37 +71,14 @@ class Trials(Dataset):
 
 
 class StoredTrials(Trials):
-    """The same for signals that are read, and normalised, batch by batch.
-
-    Parameters
-    ----------
-    x : StoredSignals of shape (n_trials, n_chans, n_times)
-        Signals as the network sees them.
-    y : Tensor of shape (n_trials,) or None
-        As in :class:`Trials`.
-    subjects : array-like of shape (n_trials,) or None
-        As in :class:`Trials`.
-    pinned : bool
-        Whether batches lie in memory from which a GPU fetches them without the processor.
-    """
+    """The same for signals that are read, and normalised, batch by batch."""
 
     def __init__(self, x, y=None, subjects=None, pinned=False):
         super().__init__(x, y, subjects)
         self.pinned = pinned
 
     def take(self, positions):
-        """Read some trials.
-
-        Parameters
-        ----------
-        positions : Tensor of int
-            Which.
-
-        Returns
-        -------
-        x : Tensor of shape (n, n_chans, n_times)
-            In single precision.
-        """
+        """Read some trials."""
         x = torch.as_tensor(self.x[positions.numpy()], dtype=torch.float32)
         return x.pin_memory() if self.pinned else x
 
@@ -151,22 +88,6 @@ class TrialLoader(DataLoader):
 
     It draws from torch's generator exactly as a plain ``DataLoader`` with the same options does, so it makes
     the same batches from the same seed.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Accepts lists of positions, like :class:`Trials`, or a ``Subset`` of such a dataset.
-    batch_size : int
-        Trials per batch; a larger one than the data has makes one batch of all trials.
-    shuffle : bool
-        Whether to visit the trials in random order.
-    drop_last : bool
-        Whether to leave out a last batch that is not full.
-    batches : iterable of list of int or None
-        The batches of an epoch, such as :class:`~braindecode_censor.trials.sampler.SubjectBatches`, instead of the
-        three options above.
-    **kwargs
-        Further options of ``DataLoader``.
     """
 
     def __init__(self, dataset, batch_size=64, shuffle=False, drop_last=False, batches=None, **kwargs):
@@ -177,21 +98,7 @@ class TrialLoader(DataLoader):
 
 
 def home(nbytes, device):
-    """Choose where trials live during training.
-
-    Parameters
-    ----------
-    nbytes : int
-        Their size.
-    device : str or torch.device
-        Where the network is.
-
-    Returns
-    -------
-    device : torch.device
-        That device, or the CPU when they would fill more than half of a GPU's free memory. The rest is for
-        their moments and the network; batches are then moved one by one.
-    """
+    """Choose where trials live during training."""
     device = torch.device(device)
     if device.type == "cuda" and 2 * nbytes > torch.cuda.mem_get_info(device)[0]:
         return torch.device("cpu")
@@ -199,18 +106,7 @@ def home(nbytes, device):
 
 
 def signal_names(epochs):
-    """Return the names of the channels that are decoded.
-
-    Parameters
-    ----------
-    epochs : mne.Epochs
-        Trials, maybe with triggers, eyes and bad channels among the signals.
-
-    Returns
-    -------
-    names : list of str
-        Good channels of one kind, the one of ``SIGNALS`` that most channels are of. A trigger would tell the class.
-    """
+    """Return the names of the channels that are decoded."""
     kinds = dict(zip(epochs.ch_names, epochs.get_channel_types()))
     count = Counter(kind for kind in kinds.values() if kind in SIGNALS)
     kind = max(count, key=count.get, default=None)
@@ -224,22 +120,7 @@ def signal_names(epochs):
 
 
 def read_signals(X):
-    """Return the signals of any input as one array, checked.
-
-    Parameters
-    ----------
-    X : array-like, Tensor, mne.Epochs, Dataset, np.memmap, or array of zarr or HDF5
-        Trials. A dataset that fits into memory is read once, from its first to its last item. Of Epochs those
-        channels are taken that :func:`signal_names` names, in microvolts.
-
-    Returns
-    -------
-    signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-        Floating-point signals, all finite. What lies in a file, or is a large dataset, stays there (see
-        :func:`~braindecode_censor.trials.stored.is_stored`) and is checked when it is read.
-    targets : ndarray of shape (n_trials,) or None
-        Second items of a dataset; None for other inputs.
-    """
+    """Return the signals of any input as one array, checked."""
     targets = None
     if isinstance(X, StoredSignals):
         return X, None
@@ -274,24 +155,7 @@ def _check_shape(shape):
 
 
 def check_labels(name, labels, n_trials, remedy):
-    """Return labels as an array, raising unless there is one per trial.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument, for the message.
-    labels : array-like of shape (n_trials,) or None
-        What the user passed.
-    n_trials : int
-        Trials in X.
-    remedy : str
-        What to do when there are none.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_trials,)
-        The same labels.
-    """
+    """Return labels as an array, raising unless there is one per trial."""
     if labels is None:
         raise ValueError(f"{name}=None: {remedy}")
     labels = np.asarray(labels)
@@ -301,15 +165,7 @@ def check_labels(name, labels, n_trials, remedy):
 
 
 def check_sense(signals, classes):
-    """Refuse trials in which nothing varies, and warn of classes that are probably one.
-
-    Parameters
-    ----------
-    signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-        Trials to learn from; those in a file are not looked at.
-    classes : ndarray of shape (n_classes,)
-        Their classes, each once.
-    """
+    """Refuse trials in which nothing varies, and warn of classes that are probably one."""
     in_memory = (
         isinstance(signals, np.ndarray) and signals.shape[2] > 1
     )  # a file is read once, for its statistics

@@ -29,7 +29,7 @@ from braindecode_censor.trials.people import (
     subject_labels,
 )
 from braindecode_censor.trials.stored import read_blocks
-from braindecode_censor.trials.stream import SubjectStream
+from braindecode_censor.trials.stream import StreamingNormalizer
 
 __all__ = ["SubjectNormalizer", "normalize_people", "people_statistics"]
 
@@ -41,7 +41,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    how : {"trial-channel", "trial", "population", "person", "euclidean", "none"}
+    strategy : {"trial_channel", "trial", "population", "subject", "euclidean", "none"}
         What is made equal:
 
         * ``trial-channel``: every channel of every trial gets mean 0 and variance 1 over time;
@@ -88,7 +88,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> X, subjects = np.random.default_rng(0).normal(size=(40, 3, 50)), np.repeat([1, 2], 20)
-    >>> normalizer = SubjectNormalizer("person").fit(X, subjects=subjects)
+    >>> normalizer = SubjectNormalizer("subject").fit(X, subjects=subjects)
     >>> person = normalizer.adapt(10 * X[:20])
     >>> person.transform(10 * X[:1]).shape
     (1, 3, 50)
@@ -97,8 +97,8 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
     # MOABB and scikit-learn's Pipeline ask who wants the subject labels and the new person's trials.
     __metadata_request__fit: ClassVar = {"subjects": True, **_TARGET_DATA}
 
-    def __init__(self, how="euclidean", prior=5.0, estimator="lwf"):
-        self.how = how
+    def __init__(self, strategy="euclidean", prior=5.0, estimator="lwf"):
+        self.strategy = strategy
         self.prior = prior
         self.estimator = estimator
 
@@ -157,12 +157,12 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         """
         signals, _ = read_signals(X)
         self._fit(X, signals, subjects, (X_target_unlabeled, X_target_labeled))
-        if self.how in TRIALWISE:
-            return np.asarray(change_alone(signals, self.how))
-        if self.how == "population":
-            return np.asarray(change_alike(signals, affine_map(self.population_, self.how)))
+        if self.strategy in TRIALWISE:
+            return np.asarray(change_alone(signals, self.strategy))
+        if self.strategy == "population":
+            return np.asarray(change_alike(signals, affine_map(self.population_, self.strategy)))
         labels = subject_labels(X, subjects, len(signals))
-        return np.asarray(change_by_person(signals, labels, self.subjects_, self.people_, self.how))
+        return np.asarray(change_by_person(signals, labels, self.subjects_, self.people_, self.strategy))
 
     def fit_people(self, signals, subjects, train):
         """Fit on some people's trials, and normalise everybody's, with one look at the signals.
@@ -183,23 +183,23 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
             are stored are normalised whenever they are read.
         """
         self._check_parameters()
-        if self.how in TRIALWISE:
+        if self.strategy in TRIALWISE:
             self._set_people(signals.shape[1], np.empty(0), None)
-            return change_alone(signals, self.how)
-        people, statistics = people_statistics(signals, subjects, self.how, self.estimator)
+            return change_alone(signals, self.strategy)
+        people, statistics = people_statistics(signals, subjects, self.strategy, self.estimator)
         fitted = np.isin(people, subjects[train])
         self._set_people(signals.shape[1], people[fitted], statistics[fitted])
-        if self.how == "population":
-            return change_alike(signals, affine_map(self.population_, self.how))
-        return change_by_person(signals, subjects, people, statistics, self.how)
+        if self.strategy == "population":
+            return change_alike(signals, affine_map(self.population_, self.strategy))
+        return change_by_person(signals, subjects, people, statistics, self.strategy)
 
     def _fit(self, X, signals, subjects, target_data):
         self._check_parameters()
-        if self.how in TRIALWISE:
+        if self.strategy in TRIALWISE:
             self._set_people(signals.shape[1], np.empty(0), None)
         else:
             labels = subject_labels(X, subjects, len(signals))
-            people, statistics = people_statistics(signals, labels, self.how, self.estimator)
+            people, statistics = people_statistics(signals, labels, self.strategy, self.estimator)
             self._set_people(signals.shape[1], people, statistics)
         blocks = [self._read(block) for block in target_data if block is not None]
         for block in blocks:
@@ -207,7 +207,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         return self
 
     def _check_parameters(self):
-        check_choice("how", self.how, NORMALIZATIONS)
+        check_choice("strategy", self.strategy, NORMALIZATIONS)
         check_positive("prior", self.prior, or_zero=True)
         check_estimator(self.estimator)
 
@@ -220,9 +220,9 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         self._warned = False
 
     def _add_to_target(self, signals):
-        if self.how not in PERSONAL:
+        if self.strategy not in PERSONAL:
             return
-        mean, n_trials = mean_description(read_blocks(signals), self.how, self.estimator)
+        mean, n_trials = mean_description(read_blocks(signals), self.strategy, self.estimator)
         earlier = 0 if self.target_ is None else self.n_target_ * self.target_
         self.n_target_ += n_trials
         self.target_ = (earlier + n_trials * mean) / self.n_target_
@@ -237,17 +237,17 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         return signals
 
     @classmethod
-    def from_people(cls, how, subjects, statistics, n_chans, prior=5.0, estimator="lwf"):
+    def from_people(cls, strategy, subjects, statistics, n_chans, prior=5.0, estimator="lwf"):
         """Make a fitted normaliser from statistics that are known, as ``fit`` on these people would.
 
         Parameters
         ----------
-        how : str
+        strategy : str
             Normalisation.
         subjects : array-like of shape (n_people,)
             Labels of the training people.
         statistics : ndarray of shape (n_people, d, n_chans) or None
-            Their statistics by :func:`people_statistics`; None where `how` needs none.
+            Their statistics by :func:`people_statistics`; None where `strategy` needs none.
         n_chans : int
             Channels.
         prior, estimator : float, str
@@ -258,7 +258,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         normalizer : SubjectNormalizer
             Fitted.
         """
-        normalizer = cls(how, prior, estimator)
+        normalizer = cls(strategy, prior, estimator)
         normalizer._check_parameters()
         normalizer._set_people(n_chans, np.asarray(subjects), statistics)
         return normalizer
@@ -293,13 +293,13 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "n_chans_")
         signals = self._read(X)
-        if self.how in TRIALWISE:
-            return change_alone(signals, self.how)
-        if self.how in PERSONAL and self.target_ is None and not self._warned:
+        if self.strategy in TRIALWISE:
+            return change_alone(signals, self.strategy)
+        if self.strategy in PERSONAL and self.target_ is None and not self._warned:
             self._warned = True
             warnings.warn(
-                f"SubjectNormalizer(how={self.how!r}) has no trials of the new person and uses the population's "
-                "statistics; adapt(X) with unlabelled trials of the person returns one that knows the person.",
+                f"SubjectNormalizer(strategy={self.strategy!r}) has no trials of the new subject and uses "
+                "the statistics of all subjects; adapt(X) with unlabelled trials of the subject returns one that knows them.",
                 UserWarning,
                 stacklevel=4,  # scikit-learn wraps the method that called this one
             )
@@ -307,13 +307,13 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
 
     @property
     def affine(self):
-        """The map of channels that :meth:`transform` applies; None where `how` is trial by trial."""
-        if self.how in TRIALWISE:
+        """The map of channels that :meth:`transform` applies; None where `strategy` is trial by trial."""
+        if self.strategy in TRIALWISE:
             return None
         if self.target_ is None:
-            return affine_map(self.population_, self.how)
-        person = summarize(self.target_, self.how)
-        return affine_map(shrink(person, self.n_target_, self.population_, self.prior), self.how)
+            return affine_map(self.population_, self.strategy)
+        person = summarize(self.target_, self.strategy)
+        return affine_map(shrink(person, self.n_target_, self.population_, self.prior), self.strategy)
 
     def adapt(self, X):
         """Return a normaliser for the person whose unlabelled trials these are; this one stays as it is.
@@ -327,7 +327,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         -------
         normalizer : SubjectNormalizer
             Uses ``(prior * population + n_trials * person) / (prior + n_trials)`` of means and variances, or of
-            covariance matrices. Where `how` has no statistic of a person it is an equal copy.
+            covariance matrices. Where `strategy` has no statistic of a person it is an equal copy.
         """
         check_is_fitted(self, "n_chans_")
         signals = self._read(X)
@@ -341,12 +341,12 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        stream : SubjectStream
+        stream : StreamingNormalizer
             Its ``transform`` takes trials in their order. Trial n is normalised with the statistic of trials
             1 .. n, shrunk as in :meth:`adapt`; trials given to ``adapt`` or ``fit`` before count as earlier ones.
         """
         check_is_fitted(self, "n_chans_")
-        return SubjectStream(copy.copy(self))
+        return StreamingNormalizer(copy.copy(self))
 
     def get_state(self):
         """Return everything that was learnt as plain arrays and plain values, to be saved without pickle.
@@ -359,7 +359,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "n_chans_")
         arrays = {"people": self.people_, "target": self.target_}
-        settings = {"how": self.how, "prior": self.prior, "estimator": self.estimator}
+        settings = {"strategy": self.strategy, "prior": self.prior, "estimator": self.estimator}
         settings |= {"n_chans": self.n_chans_, "n_target": self.n_target_}
         return {
             "settings": settings,

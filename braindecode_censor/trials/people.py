@@ -32,34 +32,15 @@ __all__ = [
 ]
 
 #: Normalisations that need nothing but the trial itself: name -> function of signals.
-TRIALWISE = {"trial-channel": zscore, "trial": scale_trials, "none": np.copy}
+TRIALWISE = {"trial_channel": zscore, "trial": scale_trials, "none": np.copy}
 #: Normalisations that are made for the person's own statistics.
-PERSONAL = ("person", "euclidean")
+PERSONAL = ("subject", "euclidean")
 #: Names of all normalisations. It is a view, so that an entry that somebody adds to ``TRIALWISE`` is known everywhere.
 NORMALIZATIONS = ChainMap(TRIALWISE, dict.fromkeys(("population", *PERSONAL)))
 
 
 def people_statistics(X, subjects, how, estimator="lwf"):
-    """Compute every person's statistic.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_trials, n_chans, n_times)
-        Signals.
-    subjects : ndarray of shape (n_trials,)
-        Whose trial each one is.
-    how : {"population", "person", "euclidean"}
-        Normalisation.
-    estimator : str
-        Covariance estimator of pyRiemann, for "euclidean".
-
-    Returns
-    -------
-    people : ndarray of shape (n_people,)
-        Labels, sorted.
-    statistics : ndarray of shape (n_people, d, n_chans)
-        Mean and variance of every channel (d = 2) or the mean covariance (d = n_chans).
-    """
+    """Compute every person's statistic."""
     check_choice("how", how, ("population", *PERSONAL))
     people, trials = trials_by_person(subjects)
     means = [mean_description(read_blocks(X, mine), how, estimator)[0] for mine in trials]
@@ -67,41 +48,12 @@ def people_statistics(X, subjects, how, estimator="lwf"):
 
 
 def normalize_people(X, subjects, how, estimator="lwf"):
-    """Normalise every trial by itself or by its own person's statistic.
-
-    Parameters
-    ----------
-    X : array-like, Tensor, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-        Trials of several people.
-    subjects : array-like of shape (n_trials,) or None
-        Whose trial each one is; None takes the labels that the data carry.
-    how : {"trial-channel", "trial", "person", "euclidean", "none"}
-        Normalisation. "population" is not among them: its result depends on who is trained on, see
-        :class:`SubjectNormalizer`.
-    estimator : str
-        Covariance estimator of pyRiemann, for "euclidean".
-
-    Returns
-    -------
-    X : ndarray of shape (n_trials, n_chans, n_times)
-        Normalised signals. A person's do not depend on who else is there, so one array serves all folds.
-    """
+    """Normalise every trial by itself or by its own person's statistic."""
     return np.asarray(change_people(X, subjects, how, estimator))
 
 
 def change_people(X, subjects, how, estimator="lwf"):
-    """Normalise as :func:`normalize_people` does; trials in a file stay there, and are normalised when they are read.
-
-    Parameters
-    ----------
-    X, subjects, how, estimator : object
-        As in :func:`normalize_people`.
-
-    Returns
-    -------
-    X : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-        Normalised signals.
-    """
+    """Normalise as :func:`normalize_people` does; trials in a file stay there, and are normalised when they are read."""
     check_choice("how", how, sorted(set(NORMALIZATIONS) - {"population"}))
     signals, _ = read_signals(X)
     if how in TRIALWISE:
@@ -112,39 +64,13 @@ def change_people(X, subjects, how, estimator="lwf"):
 
 
 def trials_by_person(subjects):
-    """Find everybody's trials by sorting once.
-
-    Parameters
-    ----------
-    subjects : ndarray of shape (n_trials,)
-        Whose trial each one is.
-
-    Returns
-    -------
-    people : ndarray of shape (n_people,)
-        Labels, sorted.
-    trials : list of ndarray of int
-        Positions of each person's trials, ascending.
-    """
+    """Find everybody's trials by sorting once."""
     people, codes, counts = np.unique(subjects, return_inverse=True, return_counts=True)
     return people, np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
 
 
 def change_alone(signals, how):
-    """Normalise every trial by itself.
-
-    Parameters
-    ----------
-    signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-        Signals.
-    how : str
-        A key of ``TRIALWISE``.
-
-    Returns
-    -------
-    signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-        Normalised; if they are stored, whenever they are read.
-    """
+    """Normalise every trial by itself."""
     change = TRIALWISE[how]
     if isinstance(signals, StoredSignals):
         return signals.changed(lambda block, _: change(block))
@@ -152,44 +78,14 @@ def change_alone(signals, how):
 
 
 def change_alike(signals, affine):
-    """Map all trials alike.
-
-    Parameters
-    ----------
-    signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-        Signals.
-    affine : Affine
-        The map.
-
-    Returns
-    -------
-    signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-        Mapped; if they are stored, whenever they are read.
-    """
+    """Map all trials alike."""
     if isinstance(signals, StoredSignals):
         return signals.changed(lambda block, _: affine(block))
     return affine(signals)
 
 
 def change_by_person(signals, subjects, people, statistics, how):
-    """Normalise every trial by its own person's statistic.
-
-    Parameters
-    ----------
-    signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-        Signals.
-    subjects : ndarray of shape (n_trials,)
-        Whose trial each one is.
-    people, statistics : ndarray
-        All of these people, from :func:`people_statistics`.
-    how : {"population", "person", "euclidean"}
-        Normalisation.
-
-    Returns
-    -------
-    signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-        Normalised; if they are stored, whenever they are read.
-    """
+    """Normalise every trial by its own person's statistic."""
     if isinstance(signals, StoredSignals):
         return signals.changed(PeopleMaps(statistics, how, np.searchsorted(people, subjects)))
     out = np.empty_like(signals)
@@ -199,22 +95,7 @@ def change_by_person(signals, subjects, people, statistics, how):
 
 
 def subject_labels(X, subjects, n_trials):
-    """Return whose trial each one is, from the user or from the data.
-
-    Parameters
-    ----------
-    X : object
-        Trials, which may know it.
-    subjects : array-like of shape (n_trials,) or None
-        What the user says.
-    n_trials : int
-        Trials in X.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_trials,)
-        Checked.
-    """
+    """Return whose trial each one is, from the user or from the data."""
     labels = find_labels(X) if subjects is None else subjects
     remedy = "pass one label per trial, or zeros if all trials are one person's."
     return check_labels("subjects", labels, n_trials, remedy)

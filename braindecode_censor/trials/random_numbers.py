@@ -19,16 +19,6 @@ _TABLE = 2**18
 def mix(*numbers):
     """Mix whole numbers into one that looks random: the finaliser of SplitMix64, once per number.
 
-    Parameters
-    ----------
-    *numbers : Tensor of int64, or int
-        At least one of them a tensor; they are broadcast against each other.
-
-    Returns
-    -------
-    mixed : Tensor of int64
-        Another number for every other list of numbers.
-
     References
     ----------
     Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
@@ -52,57 +42,18 @@ def _shift(x, n):
 
 
 def places(shape, device):
-    """Number the places of an array, far enough apart that the numbers of neighbours have nothing in common.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the array.
-    device : torch.device
-        Where the numbers are wanted.
-
-    Returns
-    -------
-    places : Tensor of shape (n_places,), int64
-        One number per place, to be added to the number of a stream and mixed.
-    """
+    """Number the places of an array, far enough apart that the numbers of neighbours have nothing in common."""
     return torch.arange(torch.Size(shape).numel(), device=device) * _GOLDEN
 
 
 def uniform(stream, shape):
-    """Draw numbers in [0, 1).
-
-    Parameters
-    ----------
-    stream : Tensor of shape (n_members,), int64
-        One number per member; equal numbers draw equally.
-    shape : tuple of int
-        Shape of what each member draws.
-
-    Returns
-    -------
-    numbers : Tensor of shape (n_members, ...), float32
-        Multiples of 2**-24, the same on every device.
-    """
+    """Draw numbers in [0, 1)."""
     bits = _finalize(stream.unsqueeze(1) + places(shape, stream.device))
     return (_shift(bits, 40).float() * 2.0**-24).unflatten(1, shape)
 
 
 def normal(stream, shape):
-    """Draw standard normal numbers.
-
-    Parameters
-    ----------
-    stream : Tensor of shape (n_members,), int64
-        As in :func:`uniform`.
-    shape : tuple of int
-        Shape of what each member draws.
-
-    Returns
-    -------
-    numbers : Tensor of shape (n_members, ...), float32
-        Equal on every device up to rounding.
-    """
+    """Draw standard normal numbers."""
     return _quantile(uniform(stream, shape))
 
 
@@ -115,23 +66,7 @@ def _quantile(u):
 
 
 def noise(stream, shape, n_times):
-    """Draw white noise, many times faster than number by number.
-
-    Parameters
-    ----------
-    stream : Tensor of shape (n_members,), int64
-        As in :func:`uniform`.
-    shape : tuple of int
-        Shape of what each member draws, without time.
-    n_times : int
-        Samples.
-
-    Returns
-    -------
-    numbers : Tensor of shape (n_members, ...), float32
-        Standard normal. Every row is read from a random place of one long table, so that only the places have to
-        be drawn.
-    """
+    """Draw white noise, many times faster than number by number."""
     table = _table(n_times, stream.device)
     start = (uniform(stream, shape) * _TABLE).long()
     return table.unfold(0, n_times, 1).index_select(0, start.flatten()).view(*start.shape, n_times)

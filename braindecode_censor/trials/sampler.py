@@ -14,31 +14,7 @@ _TRIALS_WANTED = 8
 
 
 def batch_shape(batch_size, n_subjects, n_classes=1, subjects_per_batch=None):
-    """Choose P subjects x K classes x Q trials that fill a batch.
-
-    Parameters
-    ----------
-    batch_size : int
-        Trials per batch at most.
-    n_subjects : int
-        Subjects to draw from.
-    n_classes : int
-        Classes to draw from; 1 when batches are not balanced over classes.
-    subjects_per_batch : int or None
-        P, when the user fixes it. None: as many as leave each of them enough trials.
-
-    Returns
-    -------
-    shape : tuple of int
-        P, K and Q, with ``P * K * Q <= batch_size`` unless the batch size is below four.
-
-    Examples
-    --------
-    >>> batch_shape(64, n_subjects=8)
-    (8, 1, 8)
-    >>> batch_shape(64, n_subjects=8, n_classes=33)
-    (4, 8, 2)
-    """
+    """Choose P subjects x K classes x Q trials that fill a batch."""
     wanted = min(n_classes, _CLASSES_WANTED)
     least = _TRIALS_WANTED if n_classes == 1 else 4 if n_classes <= 4 else 2
     trials = max(least, batch_size // (n_subjects * wanted))
@@ -57,30 +33,6 @@ class SubjectBatches:
     round, so within a cell all trials are used equally often; and it never deals more than it has, so a batch
     holds no trial twice (a pair of equal trials would count as perfect agreement in a kernel). An epoch has
     as many batches as the plain one.
-
-    Parameters
-    ----------
-    subjects : array-like of shape (n_trials,)
-        Subject of every trial.
-    y : array-like of shape (n_trials,) or None
-        Class of every trial, to balance over classes too (what conditional censoring needs).
-    batch_size : int
-        Trials per batch at most.
-    subjects_per_batch : int or None
-        P; None chooses it (see :func:`batch_shape`).
-    random_state : int or None
-        Seed of the order. It is the sampler's own: the global generators are neither read nor moved.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        P, K and Q.
-
-    Examples
-    --------
-    >>> batches = SubjectBatches([1, 1, 1, 2, 2, 2], batch_size=4, random_state=0)
-    >>> [len(batch) for batch in batches]
-    [4]
     """
 
     def __init__(self, subjects, y=None, batch_size=64, subjects_per_batch=None, random_state=0):
@@ -110,24 +62,12 @@ class SubjectBatches:
         return (batch.tolist() for batch in self.arrays())
 
     def arrays(self):
-        """Deal the batches of one epoch, as iterating does.
-
-        Yields
-        ------
-        batch : ndarray of int
-            Positions of its trials.
-        """
+        """Deal the batches of one epoch, as iterating does."""
         for _ in range(len(self)):
             yield self._batch()
 
     def share(self):
-        """Probability of every trial to be the one behind a random place in a batch.
-
-        Returns
-        -------
-        share : ndarray of shape (n_trials,)
-            Sums to one. Class weights must be taken from it: batches balanced over classes need none.
-        """
+        """Probability of every trial to be the one behind a random place in a batch."""
         share = np.zeros(self.n_trials)
         for trials in self.cells.values():
             share[trials] = min(len(trials), self.shape[2]) / len(trials)

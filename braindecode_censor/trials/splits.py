@@ -70,20 +70,7 @@ def validation_subject(subjects, all_subjects=None):
 
 
 def split_subject(subjects, valid_subject):
-    """Return the positions of the trials to train on and of those to validate on.
-
-    Parameters
-    ----------
-    subjects : array-like of shape (n_trials,)
-        Subject of every trial.
-    valid_subject : object
-        The subject that validates; None trains on all trials.
-
-    Returns
-    -------
-    train, valid : ndarray of int
-        Positions in `subjects`, ascending. `valid` is empty when `valid_subject` is None.
-    """
+    """Return the positions of the trials to train on and of those to validate on."""
     subjects = np.asarray(subjects)
     if valid_subject is None:
         return np.arange(len(subjects)), np.arange(0)

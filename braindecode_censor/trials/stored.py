@@ -21,19 +21,7 @@ BLOCK = 64
 
 
 def is_stored(X):
-    """Tell whether trials are to be read a few at a time.
-
-    Parameters
-    ----------
-    X : object
-        What a user gave.
-
-    Returns
-    -------
-    stored : bool
-        True for ``np.memmap``, for arrays of zarr, HDF5 and others that are sliced like arrays without being one, and
-        for datasets of more than ``LARGEST_COPY`` bytes.
-    """
+    """Tell whether trials are to be read a few at a time."""
     if isinstance(X, Dataset):
         return bool(len(X)) and len(X) * np.asarray(X[0][0]).nbytes > LARGEST_COPY
     if isinstance(X, np.ndarray):
@@ -43,26 +31,7 @@ def is_stored(X):
 
 
 class StoredSignals:
-    """Signals that are read when they are asked for, and look like an array otherwise.
-
-    Parameters
-    ----------
-    source : np.memmap, array of zarr or HDF5, or Dataset
-        Where the trials are. What is no memmap and no dataset is asked for sorted positions and for slices only.
-    places : ndarray of int or None
-        Which of them, in which order; None is all.
-    change : callable or None
-        Called with the trials read and their positions here; returns what is handed out instead.
-    dtype : dtype or None
-        Of what is handed out; None is that of the source, where half precision and integers become single precision.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Trials, channels and samples.
-    dtype : dtype
-        Of what is handed out.
-    """
+    """Signals that are read when they are asked for, and look like an array otherwise."""
 
     ndim = 3
 
@@ -124,49 +93,16 @@ class StoredSignals:
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
     def part(self, positions):
-        """Return some of the trials, without reading them.
-
-        Parameters
-        ----------
-        positions : ndarray of int
-            Which.
-
-        Returns
-        -------
-        part : StoredSignals
-            As recorded.
-        """
+        """Return some of the trials, without reading them."""
         places = positions if self.places is None else self.places[positions]
         return StoredSignals(self.source, places, dtype=self.dtype)
 
     def changed(self, change):
-        """Return the signals as they will be after a change, without reading them.
-
-        Parameters
-        ----------
-        change : callable
-            As in the constructor.
-
-        Returns
-        -------
-        changed : StoredSignals
-            The change is made whenever trials are read.
-        """
+        """Return the signals as they will be after a change, without reading them."""
         return StoredSignals(self.source, self.places, change, self.dtype)
 
     def astype(self, dtype):
-        """Return the signals in another precision, without reading them.
-
-        Parameters
-        ----------
-        dtype : dtype
-            Of what is handed out.
-
-        Returns
-        -------
-        signals : StoredSignals
-            Converted whenever they are read.
-        """
+        """Return the signals in another precision, without reading them."""
         return StoredSignals(self.source, self.places, self.change, dtype)
 
 
@@ -195,38 +131,12 @@ def _describe_file(array):
 
 
 def take_part(X, positions):
-    """Return some trials: a copy of what is in memory, and a view of what is not.
-
-    Parameters
-    ----------
-    X : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-        Trials.
-    positions : ndarray of int
-        Which.
-
-    Returns
-    -------
-    part : ndarray or StoredSignals
-        These trials.
-    """
+    """Return some trials: a copy of what is in memory, and a view of what is not."""
     return X.part(positions) if isinstance(X, StoredSignals) else X[positions]
 
 
 def read_blocks(X, positions=None):
-    """Read trials one block after the other.
-
-    Parameters
-    ----------
-    X : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-        Trials.
-    positions : ndarray of int or None
-        Which; None is all.
-
-    Yields
-    ------
-    block : ndarray of shape (n, n_chans, n_times)
-        A few of them.
-    """
+    """Read trials one block after the other."""
     n_trials = len(X) if positions is None else len(positions)
     for start in range(0, n_trials, BLOCK):
         here = slice(start, min(start + BLOCK, n_trials))
@@ -234,15 +144,7 @@ def read_blocks(X, positions=None):
 
 
 def check_finite(signals, places=None):
-    """Raise for signals that are no numbers.
-
-    Parameters
-    ----------
-    signals : ndarray of shape (n_trials, n_chans, n_times)
-        Signals.
-    places : ndarray of int or None
-        Numbers of these trials, for the message; None counts from 0.
-    """
+    """Raise for signals that are no numbers."""
     if np.isfinite(signals.sum(dtype=np.float64)):  # one pass; the sum of huge numbers alone may overflow
         return
     finite = np.isfinite(signals).all(axis=(1, 2))
@@ -255,18 +157,7 @@ def check_finite(signals, places=None):
 
 
 def targets_of(dataset):
-    """Return the classes of a dataset's trials, without reading signals where the dataset knows them.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Braindecode's, whose parts have an attribute ``y``, or any whose second items are classes.
-
-    Returns
-    -------
-    targets : ndarray of shape (n_trials,)
-        Classes.
-    """
+    """Return the classes of a dataset's trials, without reading signals where the dataset knows them."""
     if isinstance(dataset, ConcatDataset):
         return np.concatenate([targets_of(part) for part in dataset.datasets])
     known = getattr(dataset, "y", None)

@@ -2,35 +2,17 @@
 
 import numpy as np
 
-__all__ = ["SubjectStream"]
+__all__ = ["StreamingNormalizer"]
 
 
-class SubjectStream:
-    """A causal normaliser: trial n is mapped with the statistic of trials 1 .. n, shrunk by the prior.
-
-    Parameters
-    ----------
-    normalizer : SubjectNormalizer
-        A fitted normaliser of its own; made by :meth:`SubjectNormalizer.stream`. It is updated with every trial
-        and is at any time what ``adapt`` on all trials so far would return.
-    """
+class StreamingNormalizer:
+    """A causal normaliser: trial n is mapped with the statistic of trials 1 .. n, shrunk by the prior."""
 
     def __init__(self, normalizer):
         self.normalizer = normalizer
 
     def transform(self, X):
-        """Normalise the next trials; those of later calls are later trials.
-
-        Parameters
-        ----------
-        X : array-like, Tensor, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials in the order in which they were recorded.
-
-        Returns
-        -------
-        X : ndarray of shape (n_trials, n_chans, n_times)
-            Normalised signals.
-        """
+        """Normalise the next trials; those of later calls are later trials."""
         signals = self.normalizer._read(X)
         return np.concatenate([self._transform_one(trial[None]) for trial in signals])
 

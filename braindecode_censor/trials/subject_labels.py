@@ -19,23 +19,7 @@ _WRAPPERS = (Subset, SliceDataset)
 
 
 def find_labels(data, key="subject"):
-    """Look for the label of every trial in the data itself.
-
-    Parameters
-    ----------
-    data : object
-        An :class:`mne.Epochs` (column `key` of its metadata), a Braindecode dataset (its description, or its
-        windows' metadata), any object with an attribute named after the plural of `key` (``subjects``), a
-        ``ConcatDataset`` of these, or a part of one of these, however often wrapped: torch's ``Subset``, skorch's
-        ``SliceDataset``.
-    key : str
-        Name of the label.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_trials,) or None
-        None when the data carries no such label.
-    """
+    """Look for the label of every trial in the data itself."""
     if isinstance(data, mne.BaseEpochs):
         return _column(data.metadata, key)
     labels = getattr(data, f"{key}s", None)
@@ -73,23 +57,7 @@ def _unwind(dataset, root=None):
 
 
 class LabelTap:
-    """A loader factory that replaces ``net.iterator_train`` for one call and taps the labels.
-
-    Parameters
-    ----------
-    net : NeuralNet
-        The net that is about to train. Its loader factory is put back as soon as the loader is built.
-    owner : Callback
-        Who wants the labels. Its method ``receive`` is called once with the labels of the training trials (ndarray) and
-        returns them as integers; its method ``deliver`` with those of a batch (Tensor) just before the batch is.
-    labels : sequence of ndarray of shape (n_trials,) or None
-        Labels of the trials handed to ``fit``: those the user gave, which win over the training dataset's
-        own, and those found in the data, which do not.
-    key : str
-        Name of the label.
-    data : object
-        What ``fit`` was given.
-    """
+    """A loader factory that replaces ``net.iterator_train`` for one call and taps the labels."""
 
     def __init__(self, net, owner, labels, key, data=None):
         self.net, self.owner = net, owner
@@ -101,20 +69,7 @@ class LabelTap:
         return _itself, (self.factory,)  # a copy of a net gets the net's own loader
 
     def __call__(self, dataset, **kwargs):
-        """Build the net's own loader over the labelled dataset.
-
-        Parameters
-        ----------
-        dataset : Dataset
-            What to train on, after the net's own validation split.
-        **kwargs
-            Options of the loader.
-
-        Returns
-        -------
-        loader : iterable
-            Yields what the net's own loader would.
-        """
+        """Build the net's own loader over the labelled dataset."""
         # At once, and not when training ends: an error in between must not leave the net changed.
         self.net.iterator_train = self.factory
         if all(callback is not self.owner for _, callback in self.net.callbacks_):

@@ -8,35 +8,12 @@ __all__ = ["scale_trials", "zscore"]
 
 
 def zscore(x):
-    """Standardise each channel of each trial over time.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n_trials, n_chans, n_times)
-        Signals of any scale.
-
-    Returns
-    -------
-    x : ndarray of shape (n_trials, n_chans, n_times)
-        Mean 0 and variance 1 over time; a constant channel becomes zeros.
-    """
+    """Standardise each channel of each trial over time."""
     return _by_chunks(x, (-1,))
 
 
 def scale_trials(x):
-    """Centre each channel of each trial over time and divide the whole trial by one number.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n_trials, n_chans, n_times)
-        Signals of any scale.
-
-    Returns
-    -------
-    x : ndarray of shape (n_trials, n_chans, n_times)
-        Every channel has mean 0 over time, and the variances of a trial's channels have mean 1, so it can still
-        be seen which channel is the stronger one. A constant channel becomes zeros.
-    """
+    """Centre each channel of each trial over time and divide the whole trial by one number."""
     return _by_chunks(x, (-2, -1))
 
 

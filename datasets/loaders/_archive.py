@@ -10,15 +10,7 @@ from pathlib import Path, PurePosixPath
 
 
 def check_members(archive, path):
-    """Raise if a member of an archive would be written outside the folder it is unpacked to.
-
-    Parameters
-    ----------
-    archive : zipfile.ZipFile
-        The open archive.
-    path : Path
-        Its file, for the message.
-    """
+    """Raise if a member of an archive would be written outside the folder it is unpacked to."""
     for name in archive.namelist():
         parts = PurePosixPath(name.replace("\\", "/")).parts
         if ".." in parts or name.startswith(("/", "\\")) or (parts and ":" in parts[0]):
@@ -29,22 +21,7 @@ def check_members(archive, path):
 
 
 def unpack(path, folder, wanted=lambda name: True):
-    """Unpack the wanted members of a zip archive; files that are there already in full size are kept.
-
-    Parameters
-    ----------
-    path : Path
-        The archive.
-    folder : Path
-        Where to.
-    wanted : callable
-        Takes a member's name, says whether to unpack it.
-
-    Returns
-    -------
-    list of Path
-        The files.
-    """
+    """Unpack the wanted members of a zip archive; files that are there already in full size are kept."""
     path, folder = Path(path), Path(folder)
     try:
         with zipfile.ZipFile(path) as archive:

@@ -20,26 +20,7 @@ class Recording(BaseDataset):
         """Return whether the data can be had without a download."""
 
     def data_path(self, subject, path=None, force_update=False, update_path=None, verbose=None):
-        """Return the files of one subject; fetch, unpack or explain how to provide what is missing.
-
-        Parameters
-        ----------
-        subject : int
-            Subject number.
-        path : str, Path or None
-            Folder to look in instead of the dataset's own.
-        force_update : bool
-            Whether to fetch again what is there, where it can be fetched.
-        update_path : object
-            Not used; MOABB passes it.
-        verbose : object
-            Not used; MOABB passes it.
-
-        Returns
-        -------
-        list of str
-            The files.
-        """
+        """Return the files of one subject; fetch, unpack or explain how to provide what is missing."""
         return [str(file) for file in self._subject_files(subject, path, force_update)]
 
     @abstractmethod

@@ -7,22 +7,7 @@ import numpy as np
 
 
 def check_name(name, choices, what):
-    """Return ``name`` if it is one of ``choices``, else raise a ValueError that lists them.
-
-    Parameters
-    ----------
-    name : str
-        What the user asked for.
-    choices : iterable of str
-        What exists.
-    what : str
-        What kind of thing it is, for the message.
-
-    Returns
-    -------
-    str
-        The name.
-    """
+    """Return ``name`` if it is one of ``choices``, else raise a ValueError that lists them."""
     choices = list(choices)
     if name in choices:
         return name
@@ -32,36 +17,14 @@ def check_name(name, choices, what):
 
 
 def check_unique(names, where, what):
-    """Raise if a name occurs twice.
-
-    Parameters
-    ----------
-    names : iterable of str
-        The names.
-    where : str or Path
-        File they come from.
-    what : str
-        What they are called there.
-    """
+    """Raise if a name occurs twice."""
     twice = sorted(name for name, count in Counter(str(n) for n in names).items() if count > 1)
     if twice:
         raise ValueError(f"{where}: {what} holds {', '.join(twice[:5])} more than once; each must be unique.")
 
 
 def check_samples(data, where, ch_names, axis_names):
-    """Raise if samples are not real and finite numbers; say which sample of which channel.
-
-    Parameters
-    ----------
-    data : array of shape (..., n_channels, n_times)
-        The samples.
-    where : str
-        File and variable, for the message.
-    ch_names : sequence of str of length n_channels
-        Names of the channels.
-    axis_names : sequence of str of length data.ndim
-        What the axes are, for the message.
-    """
+    """Raise if samples are not real and finite numbers; say which sample of which channel."""
     if data.dtype.kind not in "iuf":
         raise ValueError(f"{where} has dtype {data.dtype}; expected integers or floating-point numbers.")
     if data.dtype.kind == "f" and not np.isfinite(data.sum()):  # one pass when all is well

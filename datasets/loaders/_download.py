@@ -11,21 +11,7 @@ from tqdm.auto import tqdm
 
 
 class ResumingDownloader:
-    """A pooch downloader that continues an interrupted transfer, in the same call or in a later one.
-
-    Parameters
-    ----------
-    part : str or Path
-        File that collects what has arrived; it survives an interruption, but not a full disk.
-    attempts : int
-        How often to try before giving up.
-    wait : float
-        Seconds before the second attempt; doubled each time.
-    timeout : float
-        Seconds of silence after which a connection counts as broken.
-    progressbar : bool
-        Whether to show progress.
-    """
+    """A pooch downloader that continues an interrupted transfer, in the same call or in a later one."""
 
     def __init__(self, part, attempts=5, wait=1.0, timeout=30.0, progressbar=True):
         self.part = Path(part)
@@ -33,17 +19,7 @@ class ResumingDownloader:
         self.progressbar = progressbar
 
     def __call__(self, url, output_file, pooch):
-        """Download ``url`` to ``output_file``; pooch then checks it and gives it its name.
-
-        Parameters
-        ----------
-        url : str
-            What to fetch.
-        output_file : str
-            Where pooch wants it.
-        pooch : object
-            Not used.
-        """
+        """Download ``url`` to ``output_file``; pooch then checks it and gives it its name."""
         for attempt in range(self.attempts):
             try:
                 self._transfer(url)
@@ -100,26 +76,7 @@ def _total(response):
 
 
 def fetch(url, known_hash, folder, progressbar=True, **options):
-    """Return the path of a downloaded and verified file, fetching it when it is not there.
-
-    Parameters
-    ----------
-    url : str
-        Address; its last part is the file's name.
-    known_hash : str
-        Check sum in pooch's form, such as ``"md5:…"``.
-    folder : str or Path
-        Where to keep it.
-    progressbar : bool
-        Whether to show progress.
-    **options : dict
-        Options of :class:`ResumingDownloader`.
-
-    Returns
-    -------
-    Path
-        The file.
-    """
+    """Return the path of a downloaded and verified file, fetching it when it is not there."""
     folder, name = Path(folder), url.rpartition("/")[2]
     folder.mkdir(parents=True, exist_ok=True)
     by_hand = f"Download {url} by hand, put it at {folder / name} and run this again."

@@ -21,21 +21,10 @@ EEG_NAMES = _NAMES.split()
 
 
 @cache
-def electrode_positions(n_channels):
-    """Return the first ``n_channels`` electrodes of the 10-10 system on the sphere.
-
-    Parameters
-    ----------
-    n_channels : int
-        How many.
-
-    Returns
-    -------
-    array of shape (n_channels, 3)
-        Positions in metres.
-    """
+def electrode_positions(n_chans):
+    """Return the first ``n_chans`` electrodes of the 10-10 system on the sphere."""
     montage = standard_montage().get_positions()["ch_pos"]
-    points = np.array([montage[name] for name in EEG_NAMES[:n_channels]]) - _CENTRE
+    points = np.array([montage[name] for name in EEG_NAMES[:n_chans]]) - _CENTRE
     return RADIUS * points / np.linalg.norm(points, axis=1, keepdims=True)
 
 
@@ -48,18 +37,6 @@ def leadfield(electrodes, dipoles):
         V = q \cdot [(c_1 - c_2\, r \cdot r_0)\, r_0 + c_2 |r_0|^2 r],\quad
         c_1 = \frac{2 d \cdot r_0 / |d|^3 + 1/|d| - 1/|r|}{4\pi\sigma|r_0|^2},\quad
         c_2 = \frac{2/|d|^3 + (|d|+|r|)/(|r| F)}{4\pi\sigma|r_0|^2}
-
-    Parameters
-    ----------
-    electrodes : array of shape (n_electrodes, 3)
-        Positions on the sphere.
-    dipoles : array of shape (n_dipoles, 3)
-        Positions inside it.
-
-    Returns
-    -------
-    array of shape (n_electrodes, n_dipoles, 3)
-        Potential in volts for one ampere-metre along each axis, average-referenced over the electrodes.
 
     Notes
     -----

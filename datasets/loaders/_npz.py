@@ -28,29 +28,7 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 
 def read_npz(path, trials, known, data=True):
-    """Return the shape of the trials, the trials, and the other arrays of an archive.
-
-    Parameters
-    ----------
-    path : Path
-        The archive.
-    trials : str
-        Key of the one large array.
-    known : sequence of str
-        Keys that are read whatever their shape. Of all other keys only scalars are; the rest is not unpacked, so
-        that it can be of any size.
-    data : bool
-        Whether to read the trials or only their shape.
-
-    Returns
-    -------
-    shape : tuple of int or None
-        Shape of the trials; None when there are none.
-    X : array or None
-        The trials; None when there are none or they were not asked for.
-    values : dict of str to array
-        The other arrays.
-    """
+    """Return the shape of the trials, the trials, and the other arrays of an archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             check_members(archive, path)

@@ -5,17 +5,9 @@ from braindecode_censor.datasets.epochs_folder import EpochsFolder
 
 
 class PaperFolder(EpochsFolder):
-    """What :class:`RSVP` and :class:`ASLEMG` share; subclasses set the class attributes.
+    """What :class:`RSVP` and :class:`ASLEMG` share; subclasses set the class attributes."""
 
-    Parameters
-    ----------
-    folder : str, Path or None
-        Folder with ``subject_01.npz`` and so on; None looks where MNE keeps its data.
-    **selection : dict
-        ``selected_subjects`` and ``selected_sessions`` of MOABB.
-    """
-
-    n_subjects, n_channels, modality, kind = 10, 16, "eeg", "p300"
+    n_subjects, n_chans, modality, kind = 10, 16, "eeg", "p300"
     class_names, fixed_names = (), True
     sfreq, n_times = 256.0, 128
     about = ""
@@ -54,7 +46,7 @@ class PaperFolder(EpochsFolder):
     def _check_numbers(self):
         expected, found = type(self), self
         for key, want, got in (
-            ("n_channels", expected.n_channels, len(found.channels)),
+            ("n_chans", expected.n_chans, len(found.channels)),
             ("modality", expected.modality, found.modality),
             ("number of classes", len(expected.class_names), len(found.class_names)),
             ("classes", *(sorted(c.class_names) if self.fixed_names else [] for c in (expected, found))),

@@ -6,19 +6,7 @@ import mne
 
 
 def default_folder(name):
-    """Return where the recording called ``name`` is looked for; nothing is created or written.
-
-    Parameters
-    ----------
-    name : str
-        Short name of the dataset.
-
-    Returns
-    -------
-    Path
-        ``$MNE_DATASETS_<NAME>_PATH`` if set (in the environment or in MNE's settings), else
-        ``$MNE_DATA/<name>``, else ``~/mne_data/<name>``.
-    """
+    """Return where the recording called ``name`` is looked for; nothing is created or written."""
     own = mne.get_config(f"MNE_DATASETS_{name.upper()}_PATH")
     if own:
         return Path(own).expanduser()
@@ -26,18 +14,5 @@ def default_folder(name):
 
 
 def resolve_folder(folder, name):
-    """Return the folder the user gave, or the default one.
-
-    Parameters
-    ----------
-    folder : str, Path or None
-        What the user gave.
-    name : str
-        Short name of the dataset.
-
-    Returns
-    -------
-    Path
-        The folder, which need not exist.
-    """
+    """Return the folder the user gave, or the default one."""
     return default_folder(name) if folder is None else Path(folder).expanduser()

@@ -13,22 +13,7 @@ _LARGEST_SUBJECT = 2**31 - 1
 
 
 def check_number(value, name, path):
-    """Return one number that a file should hold.
-
-    Parameters
-    ----------
-    value : array
-        What it holds.
-    name : str
-        Name of the variable, for the message.
-    path : Path
-        The file, for the message.
-
-    Returns
-    -------
-    float
-        The number; it may be infinite or NaN.
-    """
+    """Return one number that a file should hold."""
     value = np.asarray(value)
     if value.size != 1 or value.dtype.kind not in "iuf":
         raise ValueError(
@@ -38,15 +23,7 @@ def check_number(value, name, path):
 
 
 def check_timing(sfreq, tmin, path):
-    """Raise unless sampling rate and window can be those of a recording.
-
-    Parameters
-    ----------
-    sfreq, tmin : float
-        Sampling rate in Hz, time of the first sample in seconds.
-    path : Path
-        The file, for the message.
-    """
+    """Raise unless sampling rate and window can be those of a recording."""
     low, high = _RATES
     if not low <= sfreq <= high:
         raise ValueError(
@@ -60,15 +37,7 @@ def check_timing(sfreq, tmin, path):
 
 
 def check_subject_number(subject, path):
-    """Raise unless a number is small enough for MOABB's tables.
-
-    Parameters
-    ----------
-    subject : int
-        Number of a subject.
-    path : Path
-        The file it comes from, for the message.
-    """
+    """Raise unless a number is small enough for MOABB's tables."""
     if subject > _LARGEST_SUBJECT:
         raise ValueError(
             f"{path}: subject number {subject} is too large; number the subjects from 1 on, at most "
@@ -77,15 +46,7 @@ def check_subject_number(subject, path):
 
 
 def check_class_names(names, path):
-    """Refuse empty and endless class names; warn of names that differ in case or spaces only.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Class names.
-    path : Path
-        The file they come from, for the message.
-    """
+    """Refuse empty and endless class names; warn of names that differ in case or spaces only."""
     for name in names:
         if not name.strip() or len(name) > _LONGEST_NAME:
             shown = repr(name if len(name) <= 20 else name[:20] + "...")
@@ -104,17 +65,7 @@ def check_class_names(names, path):
 
 
 def check_variation(X, ch_names, path):
-    """Refuse trials in which nothing varies; warn of channels that are constant in all trials.
-
-    Parameters
-    ----------
-    X : array of shape (n_trials, n_channels, n_times)
-        Trials.
-    ch_names : sequence of str
-        Names of the channels.
-    path : Path
-        The file, for the message.
-    """
+    """Refuse trials in which nothing varies; warn of channels that are constant in all trials."""
     constant = (X[:, :, :1] == X).all(axis=(0, 2))
     if constant.all():
         raise ValueError(f"{path}: all channels are constant in all trials; there is nothing to decode.")
@@ -124,13 +75,7 @@ def check_variation(X, ch_names, path):
 
 
 def check_trial_counts(counts):
-    """Warn of subjects with a single trial.
-
-    Parameters
-    ----------
-    counts : dict of int to int
-        Number of trials by subject.
-    """
+    """Warn of subjects with a single trial."""
     single = [str(subject) for subject, count in counts.items() if count == 1]
     if single:
         _warn(

@@ -9,27 +9,13 @@ _PADDING = "BAD_padding"
 
 
 def standard_montage():
-    """Return MNE's 10-05 montage, under the name it has in the installed release.
-
-    Returns
-    -------
-    mne.channels.DigMontage
-        Positions of some 340 electrodes.
-    """
+    """Return MNE's 10-05 montage, under the name it has in the installed release."""
     names = mne.channels.get_builtin_montages()
     return mne.channels.make_standard_montage("colin27_1005" if "colin27_1005" in names else "standard_1005")
 
 
 def check_label_names(names, where):
-    """Raise if a class name cannot serve as an MNE annotation.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Class names.
-    where : str or Path
-        File the names come from, for the message.
-    """
+    """Raise if a class name cannot serve as an MNE annotation."""
     for name in names:
         if str(name).lower().startswith(("bad", "edge")):
             raise ValueError(
@@ -42,22 +28,7 @@ def check_label_names(names, where):
 
 
 def make_info(ch_names, sfreq, ch_types, positions=True):
-    """Return the measurement info, with standard 10-05 positions for the EEG channels that have one.
-
-    Parameters
-    ----------
-    ch_names, ch_types : sequence of str
-        Channel names and MNE channel types.
-    sfreq : float
-        Sampling rate in Hz.
-    positions : bool
-        Whether to look the EEG channel names up in the standard 10-05 montage.
-
-    Returns
-    -------
-    mne.Info
-        The measurement info.
-    """
+    """Return the measurement info, with standard 10-05 positions for the EEG channels that have one."""
     info = mne.create_info(
         [str(c) for c in ch_names], float(sfreq), [str(t) for t in ch_types], verbose="ERROR"
     )
@@ -67,26 +38,7 @@ def make_info(ch_names, sfreq, ch_types, positions=True):
 
 
 def raw_from_signal(data, info, onsets, labels, duration):
-    """Return a continuous recording with one annotation per trial.
-
-    Parameters
-    ----------
-    data : array of shape (n_channels, n_times)
-        Signal in volts.
-    info : mne.Info
-        Channels and sampling rate.
-    onsets : array of int of shape (n_trials,)
-        First sample of each trial.
-    labels : sequence of str of length n_trials
-        Class names.
-    duration : float
-        Length of a trial in seconds.
-
-    Returns
-    -------
-    mne.io.RawArray
-        The recording.
-    """
+    """Return a continuous recording with one annotation per trial."""
     # the info is copied: MOABB sets dates in it, session by session
     raw = mne.io.RawArray(np.asarray(data, np.float64), info, copy="info", verbose="ERROR")
     onsets = np.asarray(onsets) / info["sfreq"]
@@ -97,22 +49,6 @@ def raw_from_signal(data, info, onsets, labels, duration):
 def raw_from_epochs(X, labels, info, tmin=0.0):
     """Lay cut epochs one after the other, padded so that filters do not carry one into the next.
 
-    Parameters
-    ----------
-    X : array of shape (n_trials, n_channels, n_times)
-        Epochs in volts.
-    labels : sequence of str of length n_trials
-        Class names.
-    info : mne.Info
-        Channels and sampling rate.
-    tmin : float
-        Time of the first sample relative to the event, in seconds.
-
-    Returns
-    -------
-    mne.io.RawArray
-        Recording whose epochs from ``tmin`` on, ``n_times`` samples long, are exactly ``X``.
-
     Notes
     -----
     Each epoch is continued at both ends by its odd reflection, up to half a second, which is what MNE does at
@@ -120,12 +56,12 @@ def raw_from_epochs(X, labels, info, tmin=0.0):
     incomplete last second off.
     """
     X = np.asarray(X)
-    n_trials, n_channels, n_times = X.shape
+    n_trials, n_chans, n_times = X.shape
     sfreq, shift = info["sfreq"], round(tmin * info["sfreq"])
     pad = max(min(n_times - 1, round(sfreq / 2)), 2)
     lead = max(0, shift - pad)
     starts = lead + pad + np.arange(n_trials) * (n_times + 2 * pad)
-    data = np.zeros((n_channels, starts[-1] + n_times + pad + int(np.ceil(sfreq))))
+    data = np.zeros((n_chans, starts[-1] + n_times + pad + int(np.ceil(sfreq))))
     for start, trial in zip(starts, X):
         padded = np.pad(trial, ((0, 0), (pad, pad)), mode="reflect", reflect_type="odd")
         data[:, start - pad : start + n_times + pad] = padded

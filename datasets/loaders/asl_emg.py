@@ -37,7 +37,7 @@ class ASLEMG(PaperFolder):
     EMG-based classification of hand posture, IEEE/EMBS Conference on Neural Engineering.
     """
 
-    n_subjects, n_channels, modality, kind = 10, 16, "emg", "emg"
+    n_subjects, n_chans, modality, kind = 10, 16, "emg", "emg"
     class_names, fixed_names = _GESTURES, False
     sfreq, n_times = 1000.0, 1000
     about = (

@@ -41,7 +41,7 @@ class ECoGFaces(Recording):
         A folder with the unpacked release or with ``faces_basic.zip``, or the path of that zip. None looks in
         ``$MNE_DATASETS_ECOGFACES_PATH``, then in ``$MNE_DATA/ECoGFaces``, and downloads the 613 MB when they
         are not there.
-    n_channels : int or None
+    n_chans : int or None
         Keep the first so many electrodes of each subject; 31 is the paper's number. None keeps all, and then
         subjects differ in their channels.
     strict : bool
@@ -89,20 +89,18 @@ class ECoGFaces(Recording):
 
     url, known_hash = URL, MD5  # what is fetched when nothing is there
 
-    def __init__(self, folder=None, *, n_channels=31, strict=True, **selection):
-        if n_channels is not None and n_channels < 1:
-            raise ValueError(
-                f"n_channels={n_channels!r} keeps nothing; give a positive number, or None for all."
-            )
+    def __init__(self, folder=None, *, n_chans=31, strict=True, **selection):
+        if n_chans is not None and n_chans < 1:
+            raise ValueError(f"n_chans={n_chans!r} keeps nothing; give a positive number, or None for all.")
         folder = resolve_folder(folder, "ECoGFaces")
         self.archive = folder if folder.suffix == ".zip" else folder / "faces_basic.zip"
         self.folder = self.archive.parent
-        self.n_channels, self.strict = n_channels, strict
+        self.n_chans, self.strict = n_chans, strict
         super().__init__(
             subjects=list(range(1, len(SUBJECTS) + 1)),
             sessions_per_subject=1,
             events={"face": 1, "house": 2},
-            code="ECoGFaces" if n_channels == 31 else f"ECoGFaces-{n_channels or 'all'}ch",
+            code="ECoGFaces" if n_chans == 31 else f"ECoGFaces-{n_chans or 'all'}ch",
             interval=[0, (TRIAL - 1) / SFREQ],
             paradigm="ecog",
             doi=self.METADATA.documentation.doi,
@@ -134,7 +132,7 @@ class ECoGFaces(Recording):
 
     def _subject_files(self, subject, path=None, force_update=False):
         if path is not None:
-            return type(self)(path, n_channels=self.n_channels)._subject_files(subject, None, force_update)
+            return type(self)(path, n_chans=self.n_chans)._subject_files(subject, None, force_update)
         if force_update:
             self.archive.unlink(missing_ok=True)
             fetch(self.url, self.known_hash, self.folder)
@@ -150,9 +148,9 @@ class ECoGFaces(Recording):
 
         Returns
         -------
-        locs : array of shape (n_channels, 3)
+        locs : array of shape (n_chans, 3)
             MRI voxel indices (not millimetres).
-        elcode : array of int of shape (n_channels,)
+        elcode : array of int of shape (n_chans,)
             Area: 1 temporal pole, 2 parahippocampal, 3 inferior temporal, 4 middle temporal, 5 fusiform, 6
             lingual, 7 inferior occipital, 8 cuneus, 9 ventral posterior cingulate, 10 middle occipital, 11
             occipital pole, 12 precuneus, 13 superior occipital, 14 dorsal posterior cingulate, 20 none of
@@ -174,11 +172,11 @@ class ECoGFaces(Recording):
             raise ValueError(
                 f"{path} ends within the picture at sample {onsets[-1]}; expected {TRIAL} more samples."
             )
-        n_channels = self.n_channels or len(data)
-        if n_channels > len(data):
+        n_chans = self.n_chans or len(data)
+        if n_chans > len(data):
             raise ValueError(
-                f"{path}: data has {len(data)} channels, fewer than n_channels={n_channels}; ask for fewer."
+                f"{path}: data has {len(data)} channels, fewer than n_chans={n_chans}; ask for fewer."
             )
-        info = make_info([f"ECoG{k:03d}" for k in range(1, n_channels + 1)], SFREQ, ["ecog"] * n_channels)
+        info = make_info([f"ECoG{k:03d}" for k in range(1, n_chans + 1)], SFREQ, ["ecog"] * n_chans)
         labels = np.where(codes >= FACES[0], "face", "house")
-        return {"0": {"0": raw_from_signal(data[:n_channels] * VOLTS, info, onsets, labels, TRIAL / SFREQ)}}
+        return {"0": {"0": raw_from_signal(data[:n_chans] * VOLTS, info, onsets, labels, TRIAL / SFREQ)}}

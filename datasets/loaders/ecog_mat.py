@@ -18,20 +18,7 @@ GLITCHES = {"ha": ((85479, 85482), (165879, 165882))}
 
 
 def read_mat(path, variables=VARIABLES):
-    """Read variables of a .mat file of either format.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    variables : sequence of str
-        Their names.
-
-    Returns
-    -------
-    dict of str to array
-        The variables, in MATLAB's orientation.
-    """
+    """Read variables of a .mat file of either format."""
     path = Path(path)
     try:
         found = _read_v73(path, variables) if h5py.is_hdf5(path) else loadmat(path, variable_names=variables)
@@ -63,24 +50,7 @@ def _read_v73(path, variables):
 
 
 def read_recording(path, subject):
-    """Read one subject's file.
-
-    Parameters
-    ----------
-    path : Path
-        ``<subject>_faceshouses.mat``.
-    subject : str
-        Two letters.
-
-    Returns
-    -------
-    data : array of shape (n_channels, n_times)
-        Signal in the amplifier's units.
-    stim : array of int of shape (n_times,)
-        What was shown at each sample, glitches removed.
-    srate : float
-        Sampling rate in Hz.
-    """
+    """Read one subject's file."""
     found = read_mat(path)
     data, stim = found["data"], found["stim"]
     if data.ndim != 2:
@@ -111,18 +81,7 @@ def _check_codes(path, stim):
 
 
 def find_trials(stim):
-    """Return where pictures begin, how long they stay and which they are.
-
-    Parameters
-    ----------
-    stim : array of int of shape (n_times,)
-        What was shown at each sample.
-
-    Returns
-    -------
-    onsets, lengths, codes : array of int of shape (n_trials,)
-        First sample, number of samples and code, 1-50 house, 51-100 face.
-    """
+    """Return where pictures begin, how long they stay and which they are."""
     stim = np.asarray(stim, np.int64)
     change = np.flatnonzero(np.diff(np.r_[-1, stim]))
     lengths, codes = np.diff(np.r_[change, len(stim)]), stim[change]
@@ -131,17 +90,7 @@ def find_trials(stim):
 
 
 def check_trials(path, onsets, lengths, codes, n_trials):
-    """Raise unless there are the trials the release is known to hold.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    onsets, lengths, codes : array of int of shape (n_found,)
-        As :func:`find_trials` returns them.
-    n_trials : int
-        How many there should be, half of them faces.
-    """
+    """Raise unless there are the trials the release is known to hold."""
     odd = np.flatnonzero(np.abs(lengths - TRIAL) > TRIAL // 10)
     if len(odd):
         raise ValueError(

@@ -123,18 +123,7 @@ def _check_code(code):
 
 
 def find_subjects(folder):
-    """Return the subjects' files in a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-
-    Returns
-    -------
-    dict of int to Path
-        Sorted by subject.
-    """
+    """Return the subjects' files in a folder."""
     folder = Path(folder)
     if not folder.is_dir():
         raise ValueError(
@@ -159,18 +148,7 @@ def find_subjects(folder):
 
 
 def fingerprint(path):
-    """Return something short that changes with the content of a file, without reading all of it.
-
-    Parameters
-    ----------
-    path : Path
-        An ``.npz`` or ``.fif`` file.
-
-    Returns
-    -------
-    list or str
-        Check sums of the archive's members, or a digest of size, head and tail.
-    """
+    """Return something short that changes with the content of a file, without reading all of it."""
     if path.suffix == ".npz":
         with zipfile.ZipFile(path) as archive:
             return [(member.filename, member.CRC, member.file_size) for member in archive.infolist()]
@@ -181,18 +159,7 @@ def fingerprint(path):
 
 
 def ordered_names(values):
-    """Give the sessions or runs of a file the names MOABB wants: a number, then letters.
-
-    Parameters
-    ----------
-    values : array of str of shape (n_trials,)
-        Names as found.
-
-    Returns
-    -------
-    dict of str to str
-        MOABB's name for each, in order of appearance; names that fit already are kept.
-    """
+    """Give the sessions or runs of a file the names MOABB wants: a number, then letters."""
     found = list(dict.fromkeys(str(value) for value in values))
     numbers = [re.fullmatch(session_run_pattern(), name) for name in found]
     if all(numbers) and len({int(match[1]) for match in numbers}) == len(found):

@@ -21,18 +21,7 @@ _NAME = re.compile(r"Data_S(\d\d)_Sess(\d\d)\.csv")
 
 
 def find_recordings(folder):
-    """Return all recordings below a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-
-    Returns
-    -------
-    dict of (int, int) to Path
-        File of each subject and session.
-    """
+    """Return all recordings below a folder."""
     files = {}
     for path in sorted(Path(folder).rglob("Data_S*_Sess*.csv")):
         match = _NAME.fullmatch(path.name)
@@ -49,18 +38,7 @@ def find_recordings(folder):
 
 
 def read_labels(path):
-    """Read TrainLabels.csv.
-
-    Parameters
-    ----------
-    path : Path
-        The file, with the columns IdFeedBack and Prediction.
-
-    Returns
-    -------
-    dict of (int, int) to array of int
-        Labels (1 correct, 0 error) of each subject and session, in the order of the feedbacks.
-    """
+    """Read TrainLabels.csv."""
     try:
         table = pd.read_csv(path)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
@@ -101,20 +79,7 @@ def _by_session(keys, labels, path):
 
 
 def read_recording(path):
-    """Read one session.
-
-    Parameters
-    ----------
-    path : Path
-        A file Data_SXX_SessYY.csv.
-
-    Returns
-    -------
-    data : array of shape (57, n_times)
-        56 EEG channels and EOG, in microvolts as stored.
-    onsets : array of int of shape (n_feedbacks,)
-        Sample of each feedback.
-    """
+    """Read one session."""
     _check_header(path)
     try:
         table = pd.read_csv(path, dtype=np.float64, engine="c")

@@ -53,29 +53,7 @@ _CHANNEL_TYPES = ("eeg", "eog", "emg", "ecog", "seeg", "ecg", "misc")
 
 @dataclass
 class SubjectFile:
-    """One subject's trials and what is known about them.
-
-    Parameters
-    ----------
-    path : Path
-        File they come from.
-    y : array of int of shape (n_trials,)
-        Class numbers.
-    label_names, ch_names, ch_types : list of str
-        Names of classes and channels, types of channels.
-    sfreq, tmin : float
-        Sampling rate in Hz, time of the first sample in seconds.
-    n_times : int
-        Samples per trial.
-    session, run : array of str of shape (n_trials,)
-        Where each trial was recorded.
-    extra : dict
-        All other scalar keys.
-    X : array of shape (n_trials, n_channels, n_times) or None
-        Trials in volts; None when only the rest was asked for.
-    info : mne.Info or None
-        Measurement info, where the file has one.
-    """
+    """One subject's trials and what is known about them."""
 
     path: Path
     y: np.ndarray
@@ -99,7 +77,7 @@ def save_subject(path, X, y, *, label_names, sfreq, ch_names, ch_types, **more):
     ----------
     path : str or Path
         File to write, called ``subject_XX.npz``.
-    X : array of shape (n_trials, n_channels, n_times)
+    X : array of shape (n_trials, n_chans, n_times)
         Trials, in volts unless ``unit`` or ``scale`` say otherwise.
     y : array of int of shape (n_trials,)
         Class numbers.
@@ -291,17 +269,6 @@ def _check_record(record):
 
 
 def subject_number(path):
-    """Return the number in a file name such as ``subject_07.npz`` or ``subject_07-epo.fif``, or None.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    int or None
-        The subject.
-    """
+    """Return the number in a file name such as ``subject_07.npz`` or ``subject_07-epo.fif``, or None."""
     match = re.fullmatch(r"(?:subject|sub)[_-]?(\d+)(?:[_-]epo)?", Path(path).stem)
     return int(match[1]) if match else None

@@ -7,21 +7,7 @@ from sklearn.model_selection import StratifiedKFold
 
 
 def features(X, kind):
-    """Return what a linear model can use.
-
-    Parameters
-    ----------
-    X : array of shape (n_trials, n_channels, n_times)
-        Trials.
-    kind : {"erp", "emg"}
-        "erp": averages of eight samples of z-scored trials; "emg": logarithm of each channel's power in the
-        last two thirds, relative to the average channel.
-
-    Returns
-    -------
-    array of shape (n_trials, n_features)
-        The features.
-    """
+    """Return what a linear model can use."""
     X = np.asarray(X, float)
     if kind == "emg":
         power = np.log(X[..., X.shape[-1] // 3 :].var(axis=-1))
@@ -32,20 +18,7 @@ def features(X, kind):
 
 
 def fit(F, y):
-    """Return a fitted linear discriminant with shrinkage.
-
-    Parameters
-    ----------
-    F : array of shape (n_trials, n_features)
-        Features.
-    y : array of int of shape (n_trials,)
-        Classes.
-
-    Returns
-    -------
-    LinearDiscriminantAnalysis
-        The decoder.
-    """
+    """Return a fitted linear discriminant with shrinkage."""
     return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(F, y)
 
 
@@ -54,20 +27,7 @@ def _score(train, test):
 
 
 def within(F, y, s):
-    """Return the accuracy of five-fold cross-validation within each subject.
-
-    Parameters
-    ----------
-    F : array of shape (n_trials, n_features)
-        Features.
-    y, s : array of int of shape (n_trials,)
-        Classes and subjects.
-
-    Returns
-    -------
-    float
-        Balanced accuracy, averaged over folds and subjects.
-    """
+    """Return the accuracy of five-fold cross-validation within each subject."""
     out = []
     for subject in np.unique(s):
         Fk, yk = F[s == subject], y[s == subject]
@@ -77,24 +37,7 @@ def within(F, y, s):
 
 
 def across(F, y, s, n_train=None, repeats=1):
-    """Return the accuracy on subjects left out one after the other.
-
-    Parameters
-    ----------
-    F : array of shape (n_trials, n_features)
-        Features.
-    y, s : array of int of shape (n_trials,)
-        Classes and subjects.
-    n_train : int or None
-        Train on so many trials of the other subjects; None means all.
-    repeats : int
-        How often to draw them.
-
-    Returns
-    -------
-    float
-        Balanced accuracy, averaged over subjects and draws.
-    """
+    """Return the accuracy on subjects left out one after the other."""
     rng, out = np.random.default_rng(0), []
     for subject in np.unique(s):
         rest = np.flatnonzero(s != subject)
@@ -109,20 +52,6 @@ def across_invariant(F, y, s, n_directions=2):
 
     The directions in which the difference of the two classes varies most between the training subjects are
     projected out: conditional censoring of first moments, without a network.
-
-    Parameters
-    ----------
-    F : array of shape (n_trials, n_features)
-        Features.
-    y, s : array of int of shape (n_trials,)
-        Classes, 0 and 1, and subjects.
-    n_directions : int
-        How many directions to remove.
-
-    Returns
-    -------
-    float
-        Balanced accuracy, averaged over subjects.
     """
     out = []
     for subject in np.unique(s):

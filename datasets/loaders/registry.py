@@ -171,7 +171,7 @@ def _row(name, cls):
             "trials": design.n_subjects * design.n_trials,
             "licence": "BSD-3-Clause",
         }
-        row["channels"] = design.n_channels
+        row["channels"] = design.n_chans
     else:
         types = dataset.METADATA.acquisition.channel_types
         row |= {"modality": max(types, key=types.get), "channels": max(types.values())}

@@ -35,7 +35,7 @@ class RSVP(PaperFolder):
     ICASSP.
     """
 
-    n_subjects, n_channels, modality, kind = 10, 16, "eeg", "p300"
+    n_subjects, n_chans, modality, kind = 10, 16, "eeg", "p300"
     class_names = ("NonTarget", "Target")
     sfreq, n_times = 256.0, 128
     about = (

@@ -45,7 +45,7 @@ class SimulatedSubjects(Recording):
         weights.
     imbalance : float
         How many times more frequent the first class is than the last (NonTarget than Target).
-    n_channels, n_classes : int
+    n_chans, n_classes : int
         Electrodes and, except for ``kind="erp"``, classes.
     sfreq, duration : float
         Sampling rate in Hz and length of a trial in seconds.
@@ -83,7 +83,7 @@ class SimulatedSubjects(Recording):
         drift=0.0,
         label_shift=0.0,
         imbalance=1.0,
-        n_channels=None,
+        n_chans=None,
         n_classes=None,
         sfreq=None,
         duration=None,
@@ -92,7 +92,7 @@ class SimulatedSubjects(Recording):
     ):
         given = dict(n_subjects=n_subjects, n_trials=n_trials, shift=shift, snr=snr, seed=seed, drift=drift)
         given |= dict(n_sessions=n_sessions, label_shift=label_shift, imbalance=imbalance, duration=duration)
-        given |= dict(n_channels=n_channels, n_classes=n_classes, sfreq=sfreq)
+        given |= dict(n_chans=n_chans, n_classes=n_classes, sfreq=sfreq)
         self.design = design = make_design(kind, preset, effects, **given)
         self.preset = preset
         if kind == "erp":
@@ -186,7 +186,7 @@ class SimulatedSubjects(Recording):
         Returns
         -------
         list of tuple
-            One ``(X, y)`` per session: X of shape (n_trials, n_channels, n_times) in microvolts, y class
+            One ``(X, y)`` per session: X of shape (n_trials, n_chans, n_times) in microvolts, y class
             numbers.
         """
         labels = self._labels(subject)
@@ -204,7 +204,7 @@ class SimulatedSubjects(Recording):
 
         Returns
         -------
-        X : array of shape (n_trials, n_channels, n_times)
+        X : array of shape (n_trials, n_chans, n_times)
             Trials in microvolts, neither filtered nor scaled.
         y : array of int of shape (n_trials,)
             Class numbers, in the order of ``class_names``.
@@ -261,10 +261,10 @@ class SimulatedSubjects(Recording):
     def _get_single_subject_data(self, subject):
         design = self.design
         if design.kind != "emg":
-            info = make_info(EEG_NAMES[: design.n_channels], design.sfreq, ["eeg"] * design.n_channels)
+            info = make_info(EEG_NAMES[: design.n_chans], design.sfreq, ["eeg"] * design.n_chans)
         else:
-            names = [f"EMG{k:02d}" for k in range(1, design.n_channels + 1)]
-            info = make_info(names, design.sfreq, ["emg"] * design.n_channels)
+            names = [f"EMG{k:02d}" for k in range(1, design.n_chans + 1)]
+            info = make_info(names, design.sfreq, ["emg"] * design.n_chans)
         names = np.array(self.class_names)
         runs = [raw_from_epochs(1e-6 * X, names[y], info) for X, y in self.trials(subject)]
         return {str(k): {"0": raw} for k, raw in enumerate(runs)}

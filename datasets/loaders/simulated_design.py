@@ -51,34 +51,16 @@ PRESETS = {
     },
 }
 _SHAPES = {
-    "erp": {"n_channels": 16, "sfreq": 128.0, "duration": 1.0, "n_classes": 2},
-    "emg": {"n_channels": 8, "sfreq": 200.0, "duration": 1.0, "n_classes": 5},
-    "mixed": {"n_channels": 8, "sfreq": 64.0, "duration": 1.0, "n_classes": 4},
+    "erp": {"n_chans": 16, "sfreq": 128.0, "duration": 1.0, "n_classes": 2},
+    "emg": {"n_chans": 8, "sfreq": 200.0, "duration": 1.0, "n_classes": 5},
+    "mixed": {"n_chans": 8, "sfreq": 64.0, "duration": 1.0, "n_classes": 4},
 }
 _MODEL = 1  # raise when the same design would give other samples, so that no cache mixes the two
 
 
 @dataclass(frozen=True)
 class Design:
-    """Everything that decides the samples.
-
-    Parameters
-    ----------
-    kind : {"erp", "emg", "mixed"}
-        What is simulated.
-    n_subjects, n_trials, n_sessions : int
-        Subjects, trials per subject, sessions per subject.
-    shift, snr, drift, label_shift, imbalance : float
-        Strengths, as in :class:`SimulatedSubjects`.
-    seed : int
-        Seed.
-    n_channels, n_classes : int
-        Electrodes and classes.
-    sfreq, duration : float
-        Sampling rate in Hz, length of a trial in seconds.
-    effects : dict of str to float
-        Standard deviation of each effect at ``shift=1``.
-    """
+    """Everything that decides the samples."""
 
     kind: str
     n_subjects: int
@@ -90,7 +72,7 @@ class Design:
     label_shift: float
     imbalance: float
     seed: int
-    n_channels: int
+    n_chans: int
     n_classes: int
     sfreq: float
     duration: float
@@ -109,22 +91,7 @@ class Design:
 
 
 def make_design(kind, preset, effects, **given):
-    """Fill a preset with what the user gave.
-
-    Parameters
-    ----------
-    kind, preset : str
-        Names, see ``PRESETS``.
-    effects : dict or None
-        Standard deviations at ``shift=1`` that replace those of ``EFFECTS[kind]``.
-    **given : dict
-        Fields of :class:`Design`; None means the preset's or the kind's value.
-
-    Returns
-    -------
-    Design
-        The checked design.
-    """
+    """Fill a preset with what the user gave."""
     check_name(kind, PRESETS, "kind")
     check_name(preset, PRESETS[kind], "preset")
     for name in effects or {}:
@@ -137,7 +104,7 @@ def make_design(kind, preset, effects, **given):
 
 def _check_design(design):
     """Raise a ValueError for numbers that make no recording."""
-    least = {"n_subjects": 1, "n_sessions": 1, "n_classes": 2, "n_channels": 2, "imbalance": 1}
+    least = {"n_subjects": 1, "n_sessions": 1, "n_classes": 2, "n_chans": 2, "imbalance": 1}
     least |= dict.fromkeys(("shift", "snr", "drift", "label_shift"), 0)
     for name in ("sfreq", "duration"):
         if not 0 < getattr(design, name) < np.inf:
@@ -145,7 +112,7 @@ def _check_design(design):
     for name, low in least.items():
         if not getattr(design, name) >= low:
             raise ValueError(f"{name}={getattr(design, name)!r} is too small; it must be at least {low}.")
-    for name in ("n_subjects", "n_trials", "n_sessions", "n_classes", "n_channels", "seed"):
+    for name in ("n_subjects", "n_trials", "n_sessions", "n_classes", "n_chans", "seed"):
         if not isinstance(getattr(design, name), int | np.integer):
             raise ValueError(f"{name}={getattr(design, name)!r} must be a whole number.")
     if design.n_trials < 2 * design.n_classes * design.n_sessions:
@@ -154,15 +121,15 @@ def _check_design(design):
             f"n_classes={design.n_classes} and n_sessions={design.n_sessions} give at least "
             f"{2 * design.n_classes * design.n_sessions}."
         )
-    if design.kind == "erp" and (design.n_classes != 2 or design.n_channels > len(EEG_NAMES)):
+    if design.kind == "erp" and (design.n_classes != 2 or design.n_chans > len(EEG_NAMES)):
         raise ValueError(
             f"kind='erp' has two classes and at most {len(EEG_NAMES)} channels; got "
-            f"n_classes={design.n_classes}, n_channels={design.n_channels}. For more classes use kind='emg'."
+            f"n_classes={design.n_classes}, n_chans={design.n_chans}. For more classes use kind='emg'."
         )
-    if design.kind == "mixed" and not design.n_classes <= design.n_channels <= len(EEG_NAMES):
+    if design.kind == "mixed" and not design.n_classes <= design.n_chans <= len(EEG_NAMES):
         raise ValueError(
             f"kind='mixed' has at least as many channels as classes, and at most {len(EEG_NAMES)}; got "
-            f"n_classes={design.n_classes}, n_channels={design.n_channels}."
+            f"n_classes={design.n_classes}, n_chans={design.n_chans}."
         )
     if design.duration < 0.5 or design.sfreq < 64:
         raise ValueError(

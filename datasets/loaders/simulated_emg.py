@@ -20,38 +20,15 @@ _ONSET, _RISE = 0.2, 0.03  # seconds
 
 
 def draw_effects(design, rng):
-    """Return one subject's standard normal draws, before they are scaled by the shift.
-
-    Parameters
-    ----------
-    design : Design
-        The simulation.
-    rng : numpy.random.Generator
-        The subject's own generator.
-
-    Returns
-    -------
-    dict of str to array
-        One entry per effect.
-    """
+    """Return one subject's standard normal draws, before they are scaled by the shift."""
     shapes = {"rotation": 1, "activation": (design.n_classes, _N_MUSCLES), "latency": 1}
-    shapes |= {"gain": 1 + design.n_channels, "noise": 1}
+    shapes |= {"gain": 1 + design.n_chans, "noise": 1}
     return {name: rng.standard_normal(size) for name, size in shapes.items()}
 
 
 @dataclass
 class EmgSubject:
-    """One subject (in one session).
-
-    Parameters
-    ----------
-    signal : array of shape (n_classes, n_channels, n_channels)
-        Spatial covariance of the muscles, microvolts squared.
-    noise : array of shape (n_channels,)
-        Variance of each electrode's own noise, microvolts squared.
-    envelope : array of shape (n_times,)
-        Strength of the contraction, 0 to 1.
-    """
+    """One subject (in one session)."""
 
     signal: np.ndarray
     noise: np.ndarray
@@ -64,20 +41,7 @@ class EmgSubject:
         return basis.transpose(0, 2, 1) * scale, np.maximum(power, 0)
 
     def sample(self, y, rng):
-        """Draw trials.
-
-        Parameters
-        ----------
-        y : array of int of shape (n_trials,)
-            Their classes.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        array of shape (n_trials, n_channels, n_times)
-            Trials in microvolts.
-        """
+        """Draw trials."""
         shape = (len(y), len(self.noise), len(self.envelope))
         power, basis = np.linalg.eigh(self.signal)
         root = basis * np.sqrt(np.maximum(power, 0))[:, None]
@@ -85,18 +49,7 @@ class EmgSubject:
         return muscles + np.sqrt(self.noise)[:, None] * rng.standard_normal(shape)
 
     def log_likelihood(self, X):
-        """Return how well each class explains each trial.
-
-        Parameters
-        ----------
-        X : array of shape (n_trials, n_channels, n_times)
-            Trials in microvolts.
-
-        Returns
-        -------
-        array of shape (n_trials, n_classes)
-            Log densities up to a constant, which is the same for all subjects.
-        """
+        """Return how well each class explains each trial."""
         constant = -0.5 * len(self.envelope) * np.log(self.noise).sum()
         out = np.empty((len(X), len(self.signal)))
         for c, (whiten, power) in enumerate(zip(*self._whitened())):
@@ -105,18 +58,7 @@ class EmgSubject:
         return out
 
     def bayes_accuracy(self, n_draws=400):
-        """Return the balanced accuracy no decoder can beat, estimated with the exact likelihood.
-
-        Parameters
-        ----------
-        n_draws : int
-            Fresh trials per class.
-
-        Returns
-        -------
-        float
-            Balanced accuracy.
-        """
+        """Return the balanced accuracy no decoder can beat, estimated with the exact likelihood."""
         rng = np.random.default_rng(0)
         y = np.repeat(np.arange(len(self.signal)), n_draws)
         return float(np.mean(self.log_likelihood(self.sample(y, rng)).argmax(axis=1) == y))
@@ -129,21 +71,8 @@ def _gestures(n_classes):
 
 
 def make_subject(design, draws):
-    """Return the subject that scaled draws describe.
-
-    Parameters
-    ----------
-    design : Design
-        The simulation.
-    draws : dict of str to array
-        Effects in their own units, zero for the average subject.
-
-    Returns
-    -------
-    EmgSubject
-        Its trials' distribution.
-    """
-    electrodes = np.arange(design.n_channels) * 360 / design.n_channels + draws["rotation"]
+    """Return the subject that scaled draws describe."""
+    electrodes = np.arange(design.n_chans) * 360 / design.n_chans + draws["rotation"]
     muscles = (np.arange(_N_MUSCLES) + 0.5) * 360 / _N_MUSCLES
     angle = (electrodes[:, None] - muscles + 180) % 360 - 180
     pickup = 1 / (1 + (angle / _WIDTH) ** 2)

@@ -41,21 +41,8 @@ _HABITS = (
 
 
 def draw_effects(design, rng):
-    """Return one subject's standard normal draws, before they are scaled by the shift.
-
-    Parameters
-    ----------
-    design : Design
-        The simulation.
-    rng : numpy.random.Generator
-        The subject's own generator.
-
-    Returns
-    -------
-    dict of str to array
-        One entry per effect.
-    """
-    shapes = {"rotation": 3, "orientation": 1, "latency": 2, "gain": 1 + design.n_channels, "noise": 1}
+    """Return one subject's standard normal draws, before they are scaled by the shift."""
+    shapes = {"rotation": 3, "orientation": 1, "latency": 2, "gain": 1 + design.n_chans, "noise": 1}
     shapes |= {"power": _N_BACKGROUND, "offset": len(_HABITS)}
     return {name: rng.standard_normal(size) for name, size in shapes.items()}
 
@@ -81,20 +68,7 @@ def _background_sources():
 
 
 def pink_spectrum(n_times, sfreq):
-    """Return the 1/f power spectrum of unit variance, flat below one hertz, shape (n_times // 2 + 1,).
-
-    Parameters
-    ----------
-    n_times : int
-        Samples per trial.
-    sfreq : float
-        Sampling rate in Hz.
-
-    Returns
-    -------
-    array of shape (n_times // 2 + 1,)
-        Power by frequency of :func:`numpy.fft.rfft`.
-    """
+    """Return the 1/f power spectrum of unit variance, flat below one hertz, shape (n_times // 2 + 1,)."""
     power = 1 / np.maximum(np.fft.rfftfreq(n_times, 1 / sfreq), 1.0)
     return power * n_times / (_fold(n_times) @ power)
 
@@ -110,54 +84,20 @@ def _fold(n_times):
 
 @dataclass
 class ErpSubject:
-    """One subject (in one session): means and covariance of the trials, in microvolts.
-
-    Parameters
-    ----------
-    means : array of shape (n_classes, n_channels, n_times)
-        Average trial of each class.
-    covariance : array of shape (n_channels, n_channels)
-        Spatial covariance of the noise.
-    spectrum : array of shape (n_times // 2 + 1,)
-        Power spectrum of the noise in time.
-    """
+    """One subject (in one session): means and covariance of the trials, in microvolts."""
 
     means: np.ndarray
     covariance: np.ndarray
     spectrum: np.ndarray
 
     def sample(self, y, rng):
-        """Draw trials.
-
-        Parameters
-        ----------
-        y : array of int of shape (n_trials,)
-            Their classes.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        array of shape (n_trials, n_channels, n_times)
-            Trials in microvolts.
-        """
+        """Draw trials."""
         white = rng.standard_normal((len(y), *self.means.shape[1:]))
         pink = np.fft.irfft(np.fft.rfft(white) * np.sqrt(self.spectrum), n=white.shape[-1])
         return self.means[y] + np.linalg.cholesky(self.covariance) @ pink
 
     def log_likelihood(self, X):
-        """Return how well each class explains each trial.
-
-        Parameters
-        ----------
-        X : array of shape (n_trials, n_channels, n_times)
-            Trials in microvolts.
-
-        Returns
-        -------
-        array of shape (n_trials, n_classes)
-            Log densities up to a constant, which is the same for all subjects.
-        """
+        """Return how well each class explains each trial."""
         n_times = self.means.shape[-1]
         root = np.linalg.cholesky(np.linalg.inv(self.covariance)).T
         weight = _fold(n_times) / self.spectrum / n_times
@@ -166,18 +106,7 @@ class ErpSubject:
         return volume - 0.5 * np.einsum("nyct,nyct,t->ny", residual, residual.conj(), weight).real
 
     def energy(self, signal):
-        """Return the squared norm of a signal seen through the inverse of the noise covariance.
-
-        Parameters
-        ----------
-        signal : array of shape (n_channels, n_times)
-            Signal in microvolts.
-
-        Returns
-        -------
-        float
-            Squared norm; of the difference of two classes it is the square of their d'.
-        """
+        """Return the squared norm of a signal seen through the inverse of the noise covariance."""
         waves, n_times = np.fft.rfft(signal), signal.shape[-1]
         power = (waves.conj() * np.linalg.solve(self.covariance, waves)).real.sum(axis=0)
         return float(_fold(n_times) @ (power / self.spectrum) / n_times)
@@ -188,21 +117,8 @@ class ErpSubject:
 
 
 def make_subject(design, draws):
-    """Return the subject that scaled draws describe.
-
-    Parameters
-    ----------
-    design : Design
-        The simulation.
-    draws : dict of str to array
-        Effects in their own units, zero for the average subject.
-
-    Returns
-    -------
-    ErpSubject
-        Its trials' distribution.
-    """
-    cap = electrode_positions(design.n_channels)
+    """Return the subject that scaled draws describe."""
+    cap = electrode_positions(design.n_chans)
     electrodes = Rotation.from_rotvec(np.deg2rad(draws["rotation"])).apply(cap)
     gain = np.exp(draws["gain"][0] + draws["gain"][1:] / 3)[:, None]
     waves = _responses(design, cap, electrodes, draws)
@@ -214,7 +130,7 @@ def make_subject(design, draws):
 
 
 def _responses(design, cap, electrodes, draws):
-    """Return the unit responses on the rotated cap, each of shape (n_channels, n_times)."""
+    """Return the unit responses on the rotated cap, each of shape (n_chans, n_times)."""
     delay = dict(zip(("late", "early"), draws["latency"] * (1.0, 0.5)))
     turn = np.deg2rad(draws["orientation"][0])
     waves = {}
@@ -227,7 +143,7 @@ def _responses(design, cap, electrodes, draws):
 
 
 def _topography(cap, electrodes, direction, angle=None):
-    """Return what electrodes see of a source, 1 where the average cap sees it best, shape (n_channels,).
+    """Return what electrodes see of a source, 1 where the average cap sees it best, shape (n_chans,).
 
     The source points outwards or, given an angle, lies in the tangent plane, turned by that angle.
     """
@@ -242,7 +158,7 @@ def _topography(cap, electrodes, direction, angle=None):
 
 
 def _noise_covariance(cap, electrodes, draws):
-    """Return the spatial covariance of background and electrode noise, shape (n_channels, n_channels)."""
+    """Return the spatial covariance of background and electrode noise, shape (n_chans, n_chans)."""
     positions, moments = _background_sources()
     average = np.einsum("edk,dk->ed", leadfield(cap, positions), moments)
     mixing = np.einsum("edk,dk->ed", leadfield(electrodes, positions), moments) * np.exp(draws["power"] / 2)

@@ -26,107 +26,42 @@ _PEAK, _WIDTH = 0.35, 0.06  # seconds
 
 
 def draw_effects(design, rng):
-    """Return one person's standard normal draws, before they are scaled by the shift.
-
-    Parameters
-    ----------
-    design : Design
-        The simulation.
-    rng : numpy.random.Generator
-        The person's own generator.
-
-    Returns
-    -------
-    dict of str to array
-        One entry per effect.
-    """
-    n = design.n_channels
+    """Return one person's standard normal draws, before they are scaled by the shift."""
+    n = design.n_chans
     return {"gain": rng.standard_normal(1 + n), "mixing": rng.standard_normal(n * (n - 1) // 2)}
 
 
 class MixedSubject(ErpSubject):
-    """One person (in one session): means and covariance of the trials, in microvolts.
-
-    Parameters
-    ----------
-    means : array of shape (n_classes, n_channels, n_times)
-        Average trial of each class.
-    covariance : array of shape (n_channels, n_channels)
-        Spatial covariance of the noise.
-    spectrum : array of shape (n_times // 2 + 1,)
-        Power spectrum of the noise in time.
-    """
+    """One person (in one session): means and covariance of the trials, in microvolts."""
 
     def bayes_accuracy(self):
         r"""Return the accuracy no decoder can beat, equal priors.
 
         Seen through the inverse of the noise covariance the K class means are orthogonal and have one norm d, as in
         orthogonal signalling, so it is :math:`\int \varphi(u) \Phi(u + d)^{K-1} du`.
-
-        Returns
-        -------
-        float
-            Accuracy between 1 / K and 1.
         """
         d, others = np.sqrt(self.energy(self.means[0])), len(self.means) - 1
         return quad(lambda u: norm.pdf(u) * norm.cdf(u + d) ** others, -9, 9)[0]
 
 
-def topographies(n_channels, n_classes):
-    """Return the orthonormal topographies of the classes; the same for all seeds.
-
-    Parameters
-    ----------
-    n_channels, n_classes : int
-        Channels, and classes, which may not be more.
-
-    Returns
-    -------
-    array of shape (n_classes, n_channels)
-        One topography per class.
-    """
+def topographies(n_chans, n_classes):
+    """Return the orthonormal topographies of the classes; the same for all seeds."""
     rng = np.random.default_rng(20111127)
-    return qr(rng.standard_normal((n_channels, n_channels)))[0][:n_classes]
+    return qr(rng.standard_normal((n_chans, n_chans)))[0][:n_classes]
 
 
 def mixing_matrix(design, draws):
-    """Return the matrix M that a person's channels are seen through.
-
-    Parameters
-    ----------
-    design : Design
-        The simulation.
-    draws : dict of str to array
-        Effects in their own units, zero for the average person.
-
-    Returns
-    -------
-    array of shape (n_channels, n_channels)
-        Symmetric and positive definite.
-    """
-    S = np.zeros((design.n_channels, design.n_channels))
-    S[np.triu_indices(design.n_channels, 1)] = draws["mixing"]
+    """Return the matrix M that a person's channels are seen through."""
+    S = np.zeros((design.n_chans, design.n_chans))
+    S[np.triu_indices(design.n_chans, 1)] = draws["mixing"]
     return expm(S + S.T + np.diag(draws["gain"][0] + draws["gain"][1:]))
 
 
 def make_subject(design, draws):
-    """Return the person that scaled draws describe.
-
-    Parameters
-    ----------
-    design : Design
-        The simulation.
-    draws : dict of str to array
-        Effects in their own units, zero for the average person.
-
-    Returns
-    -------
-    MixedSubject
-        The distribution of the person's trials.
-    """
+    """Return the person that scaled draws describe."""
     M = mixing_matrix(design, draws)
     times = np.arange(design.n_times) / design.sfreq
     wave = design.snr * _SIGNAL * np.exp(-0.5 * ((times - _PEAK) / _WIDTH) ** 2)
-    means = M @ (topographies(design.n_channels, design.n_classes)[:, :, None] * wave)
+    means = M @ (topographies(design.n_chans, design.n_classes)[:, :, None] * wave)
     spectrum = pink_spectrum(design.n_times, design.sfreq)
     return MixedSubject(means, _NOISE**2 * M @ M.T, spectrum)

@@ -80,10 +80,10 @@ def ecog_stim(name, seed=0):
     return stim, onsets, codes
 
 
-def ecog_data(stim, onsets, codes, n_channels, seed=0):
+def ecog_data(stim, onsets, codes, n_chans, seed=0):
     """Return a signal whose channel 0 numbers the trials and whose other channels know faces from houses."""
     rng = np.random.default_rng(seed)
-    data = np.tile(rng.integers(-100, 100, (1000, n_channels)), (len(stim) // 1000 + 1, 1))[: len(stim)]
+    data = np.tile(rng.integers(-100, 100, (1000, n_chans)), (len(stim) // 1000 + 1, 1))[: len(stim)]
     data = data.astype(np.float32)
     for number, (onset, code) in enumerate(zip(onsets, codes), 1):
         data[onset, 0] = 10000 + number
@@ -103,12 +103,12 @@ def write_mat(path, variables, v73=False):
         stream.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64, HDF5 schema 1.00 .".ljust(124))
 
 
-def write_ecog(folder, names, v73=(), n_channels=None):
+def write_ecog(folder, names, v73=(), n_chans=None):
     """Write data/<s>/<s>_faceshouses.mat and locs; return onsets and codes by subject."""
     truth = {}
     for k, name in enumerate(names):
         stim, onsets, codes = ecog_stim(name)
-        count = n_channels or 33 + k
+        count = n_chans or 33 + k
         data = ecog_data(stim, onsets, codes, count, seed=k)
         if name == "ha":  # three samples of a picture nobody saw, between the runs
             for start in (85479, 165879):
@@ -126,14 +126,14 @@ def write_ecog(folder, names, v73=(), n_channels=None):
     return truth
 
 
-def epochs(n_trials, n_channels, n_times, n_classes, seed):
+def epochs(n_trials, n_chans, n_times, n_classes, seed):
     """Return trials whose classes differ in sign or in the channels that are active; labels; in volts."""
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(n_trials) % n_classes)
-    X = rng.standard_normal((n_trials, n_channels, n_times))
+    X = rng.standard_normal((n_trials, n_chans, n_times))
     X[:, :, n_times // 4 : n_times // 2] += np.where(y % 2, 1.0, -1.0)[:, None, None]
-    X[np.arange(n_trials), y % n_channels] *= 4
-    X[np.arange(n_trials), (y // n_channels * 5 + y + 3) % n_channels] *= 3
+    X[np.arange(n_trials), y % n_chans] *= 4
+    X[np.arange(n_trials), (y // n_chans * 5 + y + 3) % n_chans] *= 3
     return 1e-5 * X, y
 
 

@@ -34,9 +34,9 @@ def test_all_fourteen_subjects_give_4100_trials(tmp_path):
     """At full length, one subject after the other, each file removed when it has been read."""
     total = 0
     for k, name in enumerate(SUBJECTS):
-        standins.write_ecog(tmp_path, [name], v73=SUBJECTS[1::2], n_channels=2 + k % 3)
+        standins.write_ecog(tmp_path, [name], v73=SUBJECTS[1::2], n_chans=2 + k % 3)
         stim, onsets, codes = standins.ecog_stim(name)
-        raw = ECoGFaces(tmp_path, n_channels=2).get_data([k + 1])[k + 1]["0"]["0"]
+        raw = ECoGFaces(tmp_path, n_chans=2).get_data([k + 1])[k + 1]["0"]["0"]
         np.testing.assert_array_equal(np.round(raw.annotations.onset * 1000), onsets)
         assert list(raw.annotations.description) == ["face" if code > 50 else "house" for code in codes]
         assert len(onsets) == (200 if name == "rr" else 300) and raw.n_times == len(stim)
@@ -70,17 +70,15 @@ def test_epochs_carry_their_own_number(ecog_folder):
 
 def test_channel_counts_differ_between_subjects(ecog_folder):
     folder, truth = ecog_folder
-    dataset = ECoGFaces(folder, n_channels=None)
+    dataset = ECoGFaces(folder, n_chans=None)
     for name in ("aa", "ap", "ha", "rr"):
         raw = dataset._get_single_subject_data(number(name))["0"]["0"]
         assert len(raw.ch_names) == truth[name][2].shape[1]
     assert dataset.code == "ECoGFaces-allch" != ECoGFaces(folder).code  # MOABB's caches must not mix them
-    with pytest.raises(
-        ValueError, match=r"aa_faceshouses\.mat: data has 33 channels, fewer than n_channels=40"
-    ):
-        ECoGFaces(folder, n_channels=40).get_data([1])
-    with pytest.raises(ValueError, match="n_channels=0 keeps nothing"):
-        ECoGFaces(n_channels=0)
+    with pytest.raises(ValueError, match=r"aa_faceshouses\.mat: data has 33 channels, fewer than n_chans=40"):
+        ECoGFaces(folder, n_chans=40).get_data([1])
+    with pytest.raises(ValueError, match="n_chans=0 keeps nothing"):
+        ECoGFaces(n_chans=0)
 
 
 def test_locations(ecog_folder):
@@ -149,7 +147,7 @@ def _set(index, value, dtype=None):
 def test_a_bad_variable_is_named(small, changes, message, v73):
     path = small(v73, **changes)
     with pytest.raises(ValueError, match=message) as error:
-        ECoGFaces(path.parent, n_channels=3).get_data([1])
+        ECoGFaces(path.parent, n_chans=3).get_data([1])
     assert "aa_faceshouses.mat" in str(error.value)
 
 
@@ -160,12 +158,12 @@ def test_a_truncated_file_is_named(small, keep, v73):
     content = path.read_bytes()
     path.write_bytes(content[: int(keep * len(content))])
     with pytest.raises(ValueError, match=r"aa_faceshouses\.mat.*(truncated|damaged|no variable)"):
-        ECoGFaces(path.parent, n_channels=3).get_data([1])
+        ECoGFaces(path.parent, n_chans=3).get_data([1])
 
 
 def test_other_numbers_of_trials_are_accepted_on_request(small):
     path = small(stim=_set(slice(6100, 6900), 101))
-    raw = ECoGFaces(path.parent, n_channels=3, strict=False).get_data([1])[1]["0"]["0"]
+    raw = ECoGFaces(path.parent, n_chans=3, strict=False).get_data([1])[1]["0"]["0"]
     assert len(raw.annotations) == 299
 
 

@@ -358,7 +358,7 @@ def test_recordings_without_a_release_explain_themselves(cls, tmp_path, monkeypa
     with pytest.raises(ValueError, match=f"MNE_DATASETS_{cls.__name__.upper()}_PATH"):
         cls(tmp_path)
     write(tmp_path, 1)
-    with pytest.raises(ValueError, match=f"is not {cls.__name__}: n_channels should be 16, found 3"):
+    with pytest.raises(ValueError, match=f"is not {cls.__name__}: n_chans should be 16, found 3"):
         cls(tmp_path)
 
 

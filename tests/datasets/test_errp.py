@@ -88,7 +88,7 @@ def test_test_subjects_use_their_own_labels(tmp_path):
 
 
 def test_a_file_of_real_size_and_with_decimals(tmp_path):
-    """One session as long as the release's, 131 000 rows, values as printed there."""
+    """One session as the release's, 131 000 rows, values as printed there."""
     rng = np.random.default_rng(0)
     onsets = 3000 + np.arange(60) * 2100
     rows = np.round(rng.normal(-400, 300, (500, 57)), 6)

@@ -87,7 +87,7 @@ def test_signals_are_handed_over_as_recorded(tones):
 
 @pytest.mark.parametrize("paradigm", [ERP, EpochsParadigm])
 def test_single_trials_are_scored_by_accuracy_with_a_warning(paradigm, tmp_path):
-    dataset = SimulatedSubjects(3, 20, n_channels=4, sfreq=64.0)
+    dataset = SimulatedSubjects(3, 20, n_chans=4, sfreq=64.0)
     pipeline = make_pipeline(FunctionTransformer(lambda X: X[:, :, ::8].reshape(len(X), -1)), LDA())
     scores = {}
     for mode, scorer in (("TRAIN", "accuracy"), ("TRAIN_TRIALWISE", "accuracy"), ("TRAIN_TRIALWISE", None)):

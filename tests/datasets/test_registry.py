@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import braindecode_censor as bc
-from braindecode_censor.autotransfer.cli import main
+from braindecode_censor.cli.main import main
 from braindecode_censor.datasets import (
     DATASETS,
     PARADIGMS,
@@ -109,7 +109,7 @@ def test_moabb_benchmark_runs_our_dataset_and_paradigm(registered, tmp_path, mon
 
 
 def test_moabb_benchmark_runs_a_folder_given_as_an_object(registered, tmp_path, monkeypatch, caplog):
-    X, y, subjects = SimulatedSubjects(3, 24, n_channels=4, sfreq=64.0).arrays()
+    X, y, subjects = SimulatedSubjects(3, 24, n_chans=4, sfreq=64.0).arrays()
     for subject in (1, 2, 3):
         here = subjects == subject
         options = {"label_names": ["NonTarget", "Target"], "sfreq": 64.0, "ch_types": "eeg"}
@@ -160,7 +160,7 @@ def test_names_follow_moabbs_rule_and_constructors_need_nothing(name, caplog):
     dataset = get_dataset(name)
     assert is_camel_kebab_case(dataset.code) and is_abbrev(type(dataset).__name__, dataset.code)
     assert "abbreviation" not in caplog.text
-    assert DATASETS["ecogfaces"](n_channels=8).code == "ECoGFaces-8ch"
+    assert DATASETS["ecogfaces"](n_chans=8).code == "ECoGFaces-8ch"
     assert is_abbrev("ECoGFaces", "ECoGFaces-8ch") and is_abbrev("ErrP", "ErrP-test")
 
 
@@ -174,7 +174,7 @@ def test_metadata_has_licence_and_citation(name):
 
 def test_datasets_by_name():
     assert isinstance(get_dataset("simulated", n_subjects=2, n_trials=20), SimulatedSubjects)
-    assert isinstance(get_dataset("ecogfaces", n_channels=5), ECoGFaces)
+    assert isinstance(get_dataset("ecogfaces", n_chans=5), ECoGFaces)
     with pytest.raises(
         ValueError, match=r"dataset='erpp' is unknown; choose one of simulated, errp.* mean 'errp'"
     ):

@@ -60,7 +60,7 @@ def test_the_code_tells_simulations_apart(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_shift_a_linear_model_transfers(kind):
     """Leave-one-subject-out equals within-subject accuracy, on as many training trials."""
-    X, y, s = SimulatedSubjects(kind=kind, shift=0.0, n_trials=120, n_channels=8).arrays()
+    X, y, s = SimulatedSubjects(kind=kind, shift=0.0, n_trials=120, n_chans=8).arrays()
     F = linear.features(X, kind)
     inside, outside = linear.within(F, y, s), linear.across(F, y, s, n_train=96, repeats=4)
     assert abs(inside - outside) < 0.03
@@ -72,16 +72,16 @@ def test_without_shift_a_linear_model_transfers(kind):
 def test_with_shift_it_suffers(kind, drop):
     scores = []
     for shift in (0.0, 0.5, 1.0):
-        X, y, s = SimulatedSubjects(kind=kind, shift=shift, n_channels=8).arrays()
+        X, y, s = SimulatedSubjects(kind=kind, shift=shift, n_chans=8).arrays()
         F = linear.features(X, kind)
         scores.append(linear.across(F, y, s))
     without, half, full = scores
     assert without > half > full and without - full > drop
-    assert linear.within(F, y, s) - full > 0.1  # within the subjects the task is as solvable as before
+    assert linear.within(F, y, s) - full > 0.1  # within the subjects the task is as before
 
 
 def test_shuffled_labels_are_at_chance():
-    X, y, s = SimulatedSubjects(shift=0.0, n_channels=8).arrays()
+    X, y, s = SimulatedSubjects(shift=0.0, n_chans=8).arrays()
     y = np.random.default_rng(0).permutation(y)
     assert abs(linear.across(linear.features(X, "erp"), y, s) - 0.5) < 0.05
 
@@ -90,7 +90,7 @@ def test_subject_invariant_features_help_when_the_shift_is_strong():
     """Without the directions in which subjects disagree about the classes, a stranger is decoded better."""
     gain = []
     for seed in range(3):
-        X, y, s = SimulatedSubjects(seed=seed, n_channels=8).arrays()
+        X, y, s = SimulatedSubjects(seed=seed, n_chans=8).arrays()
         F = linear.features(X, "erp")
         gain.append(linear.across_invariant(F, y, s) - linear.across(F, y, s))
     assert np.mean(gain) > 0.005
@@ -114,7 +114,7 @@ def test_the_likelihood_is_the_gaussian_density():
     from scipy.linalg import circulant
     from scipy.stats import multivariate_normal
 
-    dataset = SimulatedSubjects(1, 8, n_channels=2, sfreq=64.0, duration=0.5)
+    dataset = SimulatedSubjects(1, 8, n_chans=2, sfreq=64.0, duration=0.5)
     model = dataset.model(1)
     X = model.sample(np.array([0, 1, 1]), np.random.default_rng(0))
     time = circulant(np.fft.irfft(model.spectrum, n=32))
@@ -124,7 +124,7 @@ def test_the_likelihood_is_the_gaussian_density():
     ).T
     got = model.log_likelihood(X)
     np.testing.assert_allclose(got[:, 1] - got[:, 0], expected[:, 1] - expected[:, 0], rtol=1e-6)
-    emg = SimulatedSubjects(1, 20, kind="emg", n_channels=2, duration=0.5).model(1)
+    emg = SimulatedSubjects(1, 20, kind="emg", n_chans=2, duration=0.5).model(1)
     X = emg.sample(np.array([0, 3]), np.random.default_rng(0))
     for c in (1, 4):
         expected = 0
@@ -299,7 +299,7 @@ def test_presets_go_from_easy_to_hard(kind):
         ({"n_trials": 3}, "n_trials=3 leaves fewer than two trials per class"),
         ({"n_trials": 20.5}, "n_trials=20.5 must be a whole number"),
         ({"n_classes": 3}, "kind='erp' has two classes"),
-        ({"n_channels": 100}, "at most 60 channels"),
+        ({"n_chans": 100}, "at most 60 channels"),
         ({"duration": 0.1}, "duration=0.1 s at sfreq=128.0 Hz cannot hold"),
     ],
 )

@@ -72,18 +72,18 @@ def test_people_who_are_alike_have_nothing_to_gain():
 
 def test_alignment_gives_back_what_mixing_took():
     dataset = SimulatedSubjects(8, 80, kind="mixed")
-    score = {how: transfer(dataset, how) for how in ("none", "person", "euclidean")}
-    assert score["none"] < score["person"] - 0.05
-    assert score["person"] < score["euclidean"] - 0.05
+    score = {how: transfer(dataset, how) for how in ("none", "subject", "euclidean")}
+    assert score["none"] < score["subject"] - 0.05
+    assert score["subject"] < score["euclidean"] - 0.05
     assert score["none"] < 0.7
     assert 0.85 < score["euclidean"] < dataset.oracle_accuracy() < 1
 
 
 def test_gains_alone_are_undone_channel_by_channel():
     dataset = SimulatedSubjects(8, 80, kind="mixed", effects={"mixing": 0.0})
-    score = {how: transfer(dataset, how) for how in ("none", "person", "euclidean")}
-    assert score["none"] < score["person"] - 0.05
-    assert score["person"] == pytest.approx(score["euclidean"], abs=0.04)
+    score = {how: transfer(dataset, how) for how in ("none", "subject", "euclidean")}
+    assert score["none"] < score["subject"] - 0.05
+    assert score["subject"] == pytest.approx(score["euclidean"], abs=0.04)
 
 
 def test_the_paradigm_is_that_of_any_epochs():
@@ -94,7 +94,7 @@ def test_the_paradigm_is_that_of_any_epochs():
     assert sorted(set(y)) == ["picture01", "picture02", "picture03", "picture04"]
 
 
-@pytest.mark.parametrize("options", [{"n_classes": 9}, {"n_channels": 3}, {"n_channels": 100}])
+@pytest.mark.parametrize("options", [{"n_classes": 9}, {"n_chans": 3}, {"n_chans": 100}])
 def test_impossible_designs(options):
     with pytest.raises(ValueError, match="kind='mixed' has at least as many channels as classes"):
         SimulatedSubjects(2, 40, kind="mixed", **options)

@@ -55,7 +55,7 @@ def _work(path, folder, arguments, figures):
     import matplotlib.pyplot as plt
     import torch
 
-    from braindecode_censor.report import page
+    from braindecode_censor.paper import page
 
     gc.freeze()  # what was imported is no garbage
     if figures is not None:

@@ -14,7 +14,7 @@ import yaml
 from docs.runner import ROOT
 from tiny import DATA, GRID, finished, run_as_fleet
 
-from braindecode_censor.autotransfer.cli import main
+from braindecode_censor.cli.main import main
 
 pytest.importorskip("dask.distributed")
 

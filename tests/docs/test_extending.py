@@ -10,9 +10,9 @@ import braindecode_censor as bc
 from braindecode_censor.figures import plot_ranks, plot_results, plot_training, plot_weights
 from braindecode_censor.figures.folder import read_results
 from braindecode_censor.fleet import train_fleet
+from braindecode_censor.paper import selection
 from braindecode_censor.penalties.batch import cell_rows
 from braindecode_censor.penalties.measures import MEASURES, Measure
-from braindecode_censor.search import selection
 from braindecode_censor.trials.people import TRIALWISE
 
 

@@ -11,9 +11,9 @@ import pytest
 from shared import once
 from tiny import FULL_GRID, experiment
 
-from braindecode_censor.report import page
-from braindecode_censor.storage.experiment import _write, read_experiment
-from braindecode_censor.storage.tables import write_table
+from braindecode_censor.paper import page
+from braindecode_censor.paper.identity import _write, read_experiment
+from braindecode_censor.paper.tables import write_table
 
 SUBJECTS = 4
 

@@ -19,7 +19,7 @@ from braindecode_censor.figures import (
 )
 from braindecode_censor.figures.plot_all import PLOTS
 from braindecode_censor.figures.style import PALETTE, colour_of, label_of
-from braindecode_censor.search.selection import SELECTED
+from braindecode_censor.paper.selection import SELECTED
 
 METHODS = ["adv", "mige", "mmd", "pairmmd", "began"]
 DECODERS = ["baseline", *METHODS, SELECTED]

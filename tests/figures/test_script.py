@@ -15,9 +15,9 @@ from tiny import DATA
 from braindecode_censor.figures import plot_codes, plot_results, plot_tables, product
 from braindecode_censor.figures.folder import Missing, Results, read_results
 from braindecode_censor.figures.plot_all import PLOTS, TABLES
-from braindecode_censor.report.probing import load_recording, probe
-from braindecode_censor.search.candidates import PAPER_GRID, expand
-from braindecode_censor.storage.tables import read_index
+from braindecode_censor.paper.grid import PAPER_GRID, expand
+from braindecode_censor.paper.probing import load_recording, probe
+from braindecode_censor.paper.tables import read_index
 from braindecode_censor.storage.trainings import TrainingCache
 
 ROOT = Path(__file__).parents[2]

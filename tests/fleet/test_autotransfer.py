@@ -10,12 +10,12 @@ from tiny import DATA, GRID, copy_of, experiment, finished, run, run_as_fleet
 from training.test_moabb import SMALL, _dataset, _evaluate, _pipeline
 
 from braindecode_censor import CensoredEEGClassifier
-from braindecode_censor.fleet.evaluation import CrossSubjectEvaluation
-from braindecode_censor.search.plan import describe_plan, why_no_fleet
+from braindecode_censor.paper.cross_subject import CrossSubjectEvaluation
+from braindecode_censor.paper.plan import describe_plan, why_no_fleet
 from braindecode_censor.storage.trainings import TrainingCache
 
 # the helpers' scorers ask who validated
-ROTATE = {"valid_subject": "rotate", "keep": "best", "normalize": "trial-channel"}
+ROTATE = {"valid_subject": "rotate", "keep": "best", "normalize": "trial_channel"}
 
 
 @pytest.fixture(scope="module")

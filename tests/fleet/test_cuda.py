@@ -89,7 +89,7 @@ def test_recorded_penalties_are_the_same(score, lengthscale, calibrate, monkeypa
 
 
 @pytest.mark.filterwarnings("ignore:SubjectNormalizer")
-@pytest.mark.parametrize("normalize", ["person", "population"])
+@pytest.mark.parametrize("normalize", ["subject", "population"])
 @pytest.mark.parametrize("methods", [(None,), (None, "mmd", "adv", "began")], ids=["plain", "censored"])
 def test_recorded_steps_are_the_same(normalize, methods, monkeypatch):
     """Batches, augmentation, dropout, encoders, penalties, optimisers and averages are one recording."""

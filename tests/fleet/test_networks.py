@@ -11,9 +11,9 @@ from torch.func import vmap
 
 from braindecode_censor import PAPER, CensoredEEGClassifier
 from braindecode_censor.fleet import train_fleet
+from braindecode_censor.fleet.compat import why_alone
 from braindecode_censor.fleet.masks import GivenMasks, drawn_masks, find_places, hashed_masks
 from braindecode_censor.fleet.network import Network
-from braindecode_censor.fleet.trial import why_alone
 from fleet.folds import Double, data
 
 SIZES = {"n_chans": 3, "n_times": 64, "n_outputs": 2}
@@ -312,7 +312,7 @@ def test_an_architecture_is_tried_once_and_nobodys_numbers_are_used_up(monkeypat
     def refuse(*args):
         raise AssertionError("tried again")
 
-    monkeypatch.setattr("braindecode_censor.fleet.trial._try", refuse)
+    monkeypatch.setattr("braindecode_censor.fleet.compat._try", refuse)
     assert why_alone(CensoredEEGClassifier(**options, weight=3.0, lr=0.1), SIZES) is None
     with pytest.raises(AssertionError, match="tried again"):
         why_alone(CensoredEEGClassifier(**options), {**SIZES, "n_times": 80})

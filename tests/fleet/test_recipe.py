@@ -8,7 +8,7 @@ from braindecode_censor.fleet import train_fleet
 from fleet.folds import data, folds, make, train_alone, train_together
 
 RECIPE = {"schedule": "one_cycle", "keep": "last", "valid_subject": None, "max_epochs": None, "max_steps": 11}
-RECIPE |= {"penalty": "mmd", "censoring": "conditional", "weight": 0.3, "normalize": "person"}
+RECIPE |= {"penalty": "mmd", "censoring": "conditional", "weight": 0.3, "normalize": "subject"}
 CHANGES = {
     "recipe": {},
     "average": {"keep": "ema"},

@@ -12,7 +12,7 @@ from torch.utils.data import Subset
 from braindecode_censor import Censor
 from braindecode_censor.datasets import SimulatedSubjects
 
-X, y, subjects = SimulatedSubjects(4, 40, n_channels=8, preset="easy", seed=6).arrays()
+X, y, subjects = SimulatedSubjects(4, 40, n_chans=8, preset="easy", seed=6).arrays()
 X = X.astype("float32")
 for name, array in {"X": X, "y": y, "subjects": subjects}.items():
     np.save(f"{name}.npy", array)

@@ -7,7 +7,7 @@ import numpy as np
 from journeys.readme import block, run
 from people import mixed_people
 
-from braindecode_censor.autotransfer.cli import main
+from braindecode_censor.cli.main import main
 
 X, y, subjects = mixed_people(6, 24, n_times=64)
 words = np.array(["rest", "move"])

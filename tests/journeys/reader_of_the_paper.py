@@ -10,7 +10,7 @@ from journeys.readme import TEXT, block, run
 from tiny import DATA, TRAINING, finished
 
 import braindecode_censor as bc
-from braindecode_censor.autotransfer.cli import main
+from braindecode_censor.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 warnings.simplefilter("ignore")

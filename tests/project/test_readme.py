@@ -11,9 +11,9 @@ from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 
 import braindecode_censor as bc
 from braindecode_censor.datasets import DATASETS, PARADIGMS, SimulatedSubjects
+from braindecode_censor.paper.grid import expand
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.options import PENALTY_ARGUMENTS, options_of
-from braindecode_censor.search.candidates import expand
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -72,7 +72,7 @@ def test_the_search_by_hand():
     (text,) = [
         text for text in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "GridSearchCV" in text
     ]
-    X, y, subjects = SimulatedSubjects(4, 24, n_channels=4, sfreq=64.0).arrays()
+    X, y, subjects = SimulatedSubjects(4, 24, n_chans=4, sfreq=64.0).arrays()
     clf = bc.CensoredEEGClassifier(max_epochs=1)
     names = {"sklearn": sklearn, "GridSearchCV": GridSearchCV, "LeaveOneGroupOut": LeaveOneGroupOut}
     names |= {"clf": clf, "X": X, "y": y, "subjects": subjects}

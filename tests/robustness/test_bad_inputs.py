@@ -3,7 +3,7 @@
 import pytest
 from tiny import DATA
 
-from braindecode_censor.autotransfer.cli import main
+from braindecode_censor.cli.main import main
 
 OPTIONS = [f"--dataset-option={key}={value}" for key, value in DATA.items()]
 # Content of a file for --preset -> a word of the message.

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from tiny import copy_of, finished, run
 
-from braindecode_censor.autotransfer.result import read_result
-from braindecode_censor.storage.tables import read_index
+from braindecode_censor.paper.result import read_result
+from braindecode_censor.paper.tables import read_index
 
 ATTACKS = int(os.environ.get("ATTACKS", "2"))
 TABLES = ("scores.csv", "table.csv", "search.csv", "chosen.json")

@@ -19,7 +19,7 @@ import pytest
 from processes import forking_joblib
 from tiny import TRAINING, copy_of, finished, run
 
-from braindecode_censor.autotransfer.experiment import AutoTransfer
+from braindecode_censor.paper.experiment import AutoTransfer
 from braindecode_censor.storage.files import StoreError, locked
 from braindecode_censor.storage.trainings import TrainingCache
 

@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from braindecode_censor.search.classical import TangentSpaceClassifier
+from braindecode_censor.classical.estimator import TangentSpaceClassifier
 from braindecode_censor.search.family import (
     BASELINE,
     Candidate,
@@ -32,7 +32,7 @@ def test_every_candidate_trains(name):
 
 
 @pytest.mark.parametrize("n_chans, n_times, sfreq", SHAPES)
-@pytest.mark.parametrize("name", ["person", "euclidean-slow", "shallow-person"])
+@pytest.mark.parametrize("name", ["subject", "euclidean-slow", "shallow-subject"])
 def test_networks_fit_trials_of_any_size(name, n_chans, n_times, sfreq):
     X, y, subjects = mixed_people(3, 8, n_chans=n_chans, n_times=n_times)
     if name.startswith("shallow") and n_chans == 1:
@@ -46,7 +46,7 @@ def test_the_default_is_the_whole_family_and_censoring_on_top():
     assert [candidate.name for candidate in found] == family_names() and censored
     assert BASELINE in family_names() and 18 <= len(found) <= 25
     assert {candidate.kind for candidate in found} == {"network", "classical"}
-    assert not find_candidates(["person"])[1]
+    assert not find_candidates(["subject"])[1]
 
 
 def test_nothing_is_censored_unless_asked_for():
@@ -81,7 +81,7 @@ def test_options_reach_the_network():
 def test_censoring_on_top():
     clf = find_candidates(["euclidean+adv-marginal-0.005"])[0][0].make((4, 64))
     assert (clf.penalty, clf.censoring, clf.weight, clf.normalize) == ("adv", "marginal", 0.005, "euclidean")
-    base = find_candidates(["person-wide"])[0][0]
+    base = find_candidates(["subject-wide"])[0][0]
     found = censored_candidates(base)
     assert len({candidate.name for candidate in found}) == 15
     named = find_candidates([found[4].name])[0][0]
@@ -100,18 +100,18 @@ def test_own_estimators():
 @pytest.mark.parametrize(
     "candidates, message",
     [
-        (["persn"], r"candidates='persn' is unknown; choose from .* Did you mean 'person'\?"),
-        ("person", "must be a list"),
+        (["persn"], r"candidates='persn' is unknown; choose from .* Did you mean 'subject'\?"),
+        ("subject", "must be a list"),
         ([], "is empty"),
         (["censored"], "is empty"),
-        (["person", "person"], "has 'person' twice"),
+        (["subject", "subject"], "has 'subject' twice"),
         ([{"network": "EEGNet"}], "a dictionary needs a name"),
         ([{"name": "a", "network": "EEGNet", "classical": "power"}], "either network or classical"),
-        ([{"name": "a", "network": "EEGNet", "normalise": "person"}], "has 'a': .*normalise"),
+        ([{"name": "a", "network": "EEGNet", "normalise": "subject"}], "has 'a': .*normalise"),
         (["riemann+mmd-marginal"], "only networks can be censored"),
-        (["person+mmd-total"], "mode='total' is unknown"),
-        (["person+gan-marginal"], "method='gan' is unknown"),
-        (["person+mmd-marginal-much"], "has 'person.mmd-marginal-much': 'much' is no weight"),
+        (["subject+mmd-total"], "mode='total' is unknown"),
+        (["subject+gan-marginal"], "method='gan' is unknown"),
+        (["subject+mmd-marginal-much"], "has 'person.mmd-marginal-much': 'much' is no weight"),
         (["censored+mmd-marginal"], "candidates='censored' is unknown"),
         ([FunctionTransformer()], "an estimator needs fit, predict_proba"),
         ([DummyClassifier(), DummyClassifier()], "has 'DummyClassifier' twice"),

@@ -5,9 +5,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 
-from braindecode_censor.search.ensemble import choose_weights
+from braindecode_censor.search.folds import make_pairs, partners_of
 from braindecode_censor.search.heldout import HeldOut, balanced_accuracy
-from braindecode_censor.search.pairs import make_pairs, partners_of
+from braindecode_censor.search.weights import choose_weights
 
 S, N = 6, 20
 CANDIDATES = {"weak": 1e-3, "middle": 0.1, "free": 10.0}

@@ -10,25 +10,25 @@ from processes import forking_joblib
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 
-from braindecode_censor.search import pair_speed
-from braindecode_censor.search.budget import Budget
-from braindecode_censor.search.family import find_candidates
-from braindecode_censor.search.pair_data import PairData
-from braindecode_censor.search.pair_runner import PairRunner, Task
-from braindecode_censor.search.pair_search import PairSearch, retest
-from braindecode_censor.search.pair_speed import Speed
-from braindecode_censor.search.pair_store import PairStore
-from braindecode_censor.search.pair_trainings import (
+from braindecode_censor.run.pair_data import PairData
+from braindecode_censor.run.pair_runner import PairRunner, Task
+from braindecode_censor.run.pair_store import PairStore
+from braindecode_censor.run.pair_trainings import (
     calibration_trials,
     heldout_probabilities,
     train_pair,
     train_pairs,
     unpack_model,
 )
-from braindecode_censor.search.pairs import make_pairs
+from braindecode_censor.search import pair_speed
+from braindecode_censor.search.budget import Budget
+from braindecode_censor.search.family import find_candidates
+from braindecode_censor.search.folds import make_pairs
+from braindecode_censor.search.pair_search import PairSearch, retest
+from braindecode_censor.search.pair_speed import Speed
 
 TINY = {"network": "EEGNet", "F1": 2, "D": 1, "max_steps": 4, "kernel": 0.1, "augment": None}
-NETS = [{"name": name, **TINY, "normalize": name} for name in ("person", "trial", "euclidean")]
+NETS = [{"name": name, **TINY, "normalize": name} for name in ("subject", "trial", "euclidean")]
 CLASSICAL = ["riemann", "power"]
 
 
@@ -55,8 +55,8 @@ def everything():
 
 
 def test_without_a_limit_everything_is_trained(everything):
-    assert counts(everything) == {"riemann": 10, "power": 10, "person": 10}
-    assert sorted(everything.finalists) == ["person", "power", "riemann"]
+    assert counts(everything) == {"riemann": 10, "power": 10, "subject": 10}
+    assert sorted(everything.finalists) == ["subject", "power", "riemann"]
     assert everything.strict and not everything.errors and not everything.interrupted
     assert everything.heldout.scores("riemann").mean() > 0.75
     assert len(everything.models) == 30 and sum(everything.trainings.values()) == 30
@@ -77,7 +77,7 @@ def test_a_training_has_not_seen_its_pair():
 
 def test_models_that_were_kept_say_what_was_noted(everything):
     data = make_data()
-    for name, kind in (("riemann", "classical"), ("person", "network")):
+    for name, kind in (("riemann", "classical"), ("subject", "network")):
         model = unpack_model(kind, everything.models[name, 2])
         person = data.pairs[2][1]
         mine = data.trials_of(person)
@@ -110,7 +110,7 @@ def test_labels_are_used_in_the_labelled_tier_by_those_who_can():
     assert np.isfinite(result.heldout.nested_scores(result.finalists)).all()
     for person in range(5):
         told = calibration_trials(data.y[data.trials_of(person)])
-        P = next(found[person] for found in result.heldout.found["person"].values() if person in found)
+        P = next(found[person] for found in result.heldout.found["subject"].values() if person in found)
         np.testing.assert_array_equal(np.isnan(P).any(axis=1), told)
 
 
@@ -151,7 +151,7 @@ def test_longer_trainings_replace_shorter_ones_once_they_have_tested_everybody(f
             tried._note(outcome)
     kept = {position: 2 for position in range(10)} if finished == 2 else {0: 4, 1: 4, 2: 4}
     assert {position: _steps_of(model) for (_, position), model in tried.result.models.items()} == kept
-    assert sorted(tried.result.heldout.found["person"]) == sorted(kept)
+    assert sorted(tried.result.heldout.found["subject"]) == sorted(kept)
 
 
 def _steps_of(model):
@@ -161,7 +161,7 @@ def _steps_of(model):
 def test_censoring_competes_on_top_of_the_best_network():
     result = search([NETS[0], "censored"], make_data(n_people=4), max_trainings=18)
     censored = [name for name in result.candidates if "+" in name]
-    assert len(censored) == 15 and all(name.startswith("person+") for name in censored)
+    assert len(censored) == 15 and all(name.startswith("subject+") for name in censored)
     assert any(name in result.heldout.found for name in censored)
     assert sum(result.trainings.values()) <= 18 and not result.strict
 
@@ -184,22 +184,22 @@ def test_a_lucky_score_of_two_people_does_not_push_out_those_who_tested_all():
         right = [np.eye(2)[data.y[data.trials_of(person)]] for person in pair]
         tried.result.heldout.add("power", position, *(0.6 * P + 0.2 for P in right))
         if position == 0:
-            tried.result.heldout.add("person", position, *right)
-    assert tried._comparable(["power", "person"]) == ["power"]
+            tried.result.heldout.add("subject", position, *right)
+    assert tried._comparable(["power", "subject"]) == ["power"]
     for position, pair in enumerate(data.pairs[1:], 1):
         right = [np.eye(2)[data.y[data.trials_of(person)]] for person in pair]
-        tried.result.heldout.add("person", position, *right)
-    assert tried._comparable(["power", "person"]) == ["power", "person"]
+        tried.result.heldout.add("subject", position, *right)
+    assert tried._comparable(["power", "subject"]) == ["power", "subject"]
 
 
 def test_candidates_that_have_no_pair_in_common_are_not_combined():
     data, (found, _) = make_data(n_people=4), find_candidates(["power", NETS[0]])
     tried = PairSearch(data, found, False, Budget(), PairRunner(data, PairStore(None, data)))
-    for name, positions in (("power", (0, 1)), ("person", (2,))):
+    for name, positions in (("power", (0, 1)), ("subject", (2,))):
         for position in positions:
             right = [np.eye(2)[data.y[data.trials_of(person)]] for person in data.pairs[position]]
             tried.result.heldout.add(name, position, *right)
-    assert tried._comparable(["person", "power"]) == ["power"]
+    assert tried._comparable(["subject", "power"]) == ["power"]
 
 
 def test_the_best_is_asked_of_people_whom_all_have_tested():
@@ -212,16 +212,16 @@ def test_the_best_is_asked_of_people_whom_all_have_tested():
         sure = [0.1 if person in hard else 0.6 for person in pair]
         tried.result.heldout.add("power", position, *(s * P + (1 - s) / 2 for s, P in zip(sure, right)))
         if position < 4:  # worse on each of these, better than the other one's mean over everybody
-            tried.result.heldout.add("person", position, *(0.55 * P + 0.225 for P in right))
-    assert tried.result.loss("person") < tried.result.loss("power")
-    assert tried._comparable(["power", "person"]) == ["power"]
+            tried.result.heldout.add("subject", position, *(0.55 * P + 0.225 for P in right))
+    assert tried.result.loss("subject") < tried.result.loss("power")
+    assert tried._comparable(["power", "subject"]) == ["power"]
 
 
 def test_same_seed_same_models_and_another_seed_other_models(everything):
     again = search([*CLASSICAL, *NETS[:1]])
     assert again.models == everything.models
     other = search(NETS[:1], make_data(seed=1))
-    assert other.models["person", 0] != everything.models["person", 0]
+    assert other.models["subject", 0] != everything.models["subject", 0]
 
 
 @pytest.mark.filterwarnings("ignore:`fork` start method")
@@ -268,13 +268,13 @@ def test_a_killed_search_goes_on_where_it_was(everything, tmp_path):
 
 def test_ctrl_c_returns_what_was_found():
     def interrupt(outcome, result):
-        if outcome.candidate == "person" and outcome.position == 5:
+        if outcome.candidate == "subject" and outcome.position == 5:
             raise KeyboardInterrupt
 
     result = search([*CLASSICAL, *NETS[:1]], report=interrupt)
     assert result.interrupted and not result.strict
-    assert counts(result) == {"riemann": 10, "power": 10, "person": 6}
-    assert sorted(result.finalists) == ["person", "power", "riemann"]
+    assert counts(result) == {"riemann": 10, "power": 10, "subject": 6}
+    assert sorted(result.finalists) == ["subject", "power", "riemann"]
     assert len(result.heldout.shared_pairs(result.finalists)) == 6
 
 
@@ -335,7 +335,7 @@ def test_a_network_is_looked_at_as_long_as_it_takes_little_of_the_time(monkeypat
     monkeypatch.setattr(pair_speed, "train_pairs", watch)
     costs, errors = speed.measure_all(find_candidates(NETS)[0])  # three of the same size
     assert [look for look, _, _ in seen] == looks and not errors
-    cost = costs["person"]
+    cost = costs["subject"]
     assert costs["euclidean"].per_step == cost.per_step > 0
     if looks == ["some"]:
         assert cost.per_step == pytest.approx(seen[0][2] / 3, rel=0.2)
@@ -378,15 +378,15 @@ def test_a_fleet_finds_what_single_trainings_find(everything, budget):
     runner.has_fleet = True  # as on a GPU
     assert [runner.is_for_fleet(candidate) for candidate in found] == [False, True]
     result = PairSearch(data, found, False, Budget(**budget), runner).run()
-    assert sorted(result.finalists) == ["person", "power"] and not result.errors
+    assert sorted(result.finalists) == ["subject", "power"] and not result.errors
     if "time_limit" in budget:  # a training of as many steps as there was time for, alone
-        steps = _steps_of(result.models["person", 0])
+        steps = _steps_of(result.models["subject", 0])
         alone = train_pair(found[1], 0, steps, data)
         expected = {0: dict(zip(data.pairs[0], (alone.first, alone.second)))}
     else:
-        expected = everything.heldout.found["person"]
-    for position in expected.keys() & result.heldout.found["person"].keys():
-        for person, P in result.heldout.found["person"][position].items():
+        expected = everything.heldout.found["subject"]
+    for position in expected.keys() & result.heldout.found["subject"].keys():
+        for person, P in result.heldout.found["subject"][position].items():
             np.testing.assert_allclose(P, expected[position][person], atol=1e-4)
 
 
@@ -397,7 +397,7 @@ def test_one_network_that_fails_does_not_take_the_fleet_with_it():
     runner.has_fleet = True
     found[1].spec["max_steps"] = 2
     result = PairSearch(data, found, False, Budget(), runner).run()
-    assert result.finalists == ["person"] and "paper" in result.errors
+    assert result.finalists == ["subject"] and "paper" in result.errors
 
 
 def test_models_can_be_tested_again_with_other_knowledge(everything):

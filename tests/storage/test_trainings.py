@@ -9,12 +9,12 @@ from skorch.callbacks import Callback
 from tiny import DATA, TRAINING
 
 from braindecode_censor.datasets import SimulatedSubjects
-from braindecode_censor.search.candidates import expand
-from braindecode_censor.search.jobs import make_estimator
+from braindecode_censor.paper.cached import CachedClassifier
+from braindecode_censor.paper.grid import expand
+from braindecode_censor.paper.jobs import make_estimator
+from braindecode_censor.run.train import train
 from braindecode_censor.storage import keys
-from braindecode_censor.storage.cached import CachedClassifier
 from braindecode_censor.storage.keys import subject_digests, training_key
-from braindecode_censor.storage.train import train
 from braindecode_censor.storage.trainings import Training, TrainingCache
 
 SETTING, OTHER = expand([{"method": "mmd", "weight": [0.1, 0.2]}])

@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
 from braindecode_censor import CensoredEEGClassifier, SubjectNormalizer
-from braindecode_censor.training.leakage import leakage
+from braindecode_censor.training.leakage import subject_leakage
 from braindecode_censor.trials.dataset import read_signals
 
 
@@ -89,7 +89,7 @@ def test_bad_data(data, paper, case):
         ({"train_split": print}, "train_split is not used here"),
         ({"lr": 1e30, "penalty": None}, "validation loss was never finite"),
         ({"lr": "abc"}, "lr='abc' must be a positive number"),
-        ({"normalize": "persn"}, "normalize='persn' is unknown.*Did you mean 'person'"),
+        ({"normalize": "persn"}, "normalize='persn' is unknown.*Did you mean 'subject'"),
         ({"augment": "GausianNoise"}, "augment='GausianNoise' is unknown.*Did you mean 'GaussianNoise'"),
         ({"augment": ["Mixup"]}, "Mixup' joins trials of several people"),
         ({"schedule": "onecycle"}, "schedule='onecycle' is unknown.*Did you mean 'one_cycle'"),
@@ -134,7 +134,7 @@ def test_bad_options(data, paper, options, message):
         ({"method": "mmd"}, "does not know method='mmd': the word is penalty"),
         ({"mode": "marginal"}, "does not know mode='marginal': the word is censoring"),
         ({"score": "stein"}, "the word is score_estimator"),
-        ({"standardize": True}, "the word is normalize, where 'trial-channel' is what True was"),
+        ({"standardize": True}, "the word is normalize, where 'trial_channel' is what True was"),
         ({"max_epoch": 3}, "does not know max_epoch=3. Did you mean max_epochs"),
         ({"optimiser": "SGD"}, "Did you mean optimizer"),
         ({"xyz": 3}, "does not know xyz=3"),
@@ -167,7 +167,7 @@ def test_a_layer_that_is_never_called(data):
     with pytest.raises(ValueError, match=message):
         CensoredEEGClassifier("ATCNet", penalty="mmd", **options).fit(x, y, subjects=subjects)
     clf = CensoredEEGClassifier("ATCNet", penalty=None, **options).fit(x, y, subjects=subjects)
-    for read in (lambda: clf.features(x), lambda: clf.leakage(x, y, subjects)):
+    for read in (lambda: clf.features(x), lambda: clf.subject_leakage(x, y, subjects)):
         with pytest.raises(ValueError, match=message):
             read()
 
@@ -217,7 +217,7 @@ def test_before_fit(data):
 
 def test_half_precision_with_an_offset(data, quick):
     x = (5 * data[0] + 1000).astype("float16")  # in steps of a half
-    signals = SubjectNormalizer("trial-channel").fit_transform(read_signals(x)[0])
+    signals = SubjectNormalizer("trial_channel").fit_transform(read_signals(x)[0])
     assert signals.std() > 0.9
     assert len(CensoredEEGClassifier(**quick).fit(x, *data[1:]).predict(x)) == 160
 
@@ -252,10 +252,10 @@ def test_subjects_with_few_trials_or_without_a_class(quick, mode):
 def test_leakage_errors():
     z, s = np.zeros((4, 2)), [0, 0, 1, 1]
     with pytest.raises(ValueError, match="z has shape"):
-        leakage(z[0], s, s)
+        subject_leakage(z[0], s, s)
     with pytest.raises(ValueError, match=r"subjects has shape \(3,\) and z has 4 trials"):
-        leakage(z, s, s[:3])
+        subject_leakage(z, s, s[:3])
     with pytest.raises(ValueError, match="needs at least two"):
-        leakage(z, s, [1, 1, 1, 1])
+        subject_leakage(z, s, [1, 1, 1, 1])
     with pytest.raises(ValueError, match="no class has two subjects with two trials"):
-        leakage(z, [0, 1, 0, 1], s)
+        subject_leakage(z, [0, 1, 0, 1], s)

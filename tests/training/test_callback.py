@@ -110,7 +110,7 @@ def test_a_subset_with_labels_of_its_own_or_of_the_whole(marked):
     options = {"module__n_chans": 4, "module__n_times": 96, "module__n_outputs": 2, "classes": [0, 1]}
     for labels in (subjects[some], subjects):
         _fit((part, None), Censor("mmd", subjects=labels), train_split=None, **options)
-    order = np.random.default_rng(1).permutation(len(y))  # as long as the whole
+    order = np.random.default_rng(1).permutation(len(y))  # as the whole
     _fit(
         (torch.utils.data.Subset(part.dataset, order), None),
         Censor("mmd", subjects=subjects[order]),

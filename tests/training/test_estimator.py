@@ -118,7 +118,12 @@ def test_each_subject_validates_once_in_a_leave_one_subject_out_run(data, paper,
 
 def test_defaults(data):
     clf = CensoredEEGClassifier()
-    assert (clf.normalize, clf.augment, clf.schedule, clf.keep) == ("person", "standard", "one_cycle", "last")
+    assert (clf.normalize, clf.augment, clf.schedule, clf.keep) == (
+        "subject",
+        "standard",
+        "one_cycle",
+        "last",
+    )
     assert (clf.penalty, clf.censoring, clf.weight) == ("mmd", "conditional", 0.3)
     assert (clf.lr, clf.max_steps, clf.max_epochs, clf.valid_subject) == (3e-3, 1500, None, None)
     clf.set_params(max_steps=2).fit(*data)

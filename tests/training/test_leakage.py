@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from braindecode_censor import CensoredEEGClassifier
-from braindecode_censor.training.leakage import leakage
+from braindecode_censor.training.leakage import subject_leakage
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def _excess(report, **where):
 def test_a_code_that_knows_nothing(labels):
     subjects, y = labels
     z = np.random.default_rng(0).normal(size=(320, 6))
-    report = leakage(z, y, subjects)
+    report = subject_leakage(z, y, subjects)
     assert len(report) == 4
     assert (report.chance == 0.25).all()
     assert np.abs(report.excess).max() < 0.1
@@ -31,7 +31,7 @@ def test_a_code_that_knows_nothing(labels):
 def test_a_code_that_is_the_subject(labels):
     subjects, y = labels
     z = np.eye(4)[subjects] + 0.01 * np.random.default_rng(0).normal(size=(320, 4))
-    report = leakage(z, y, subjects)
+    report = subject_leakage(z, y, subjects)
     np.testing.assert_allclose(report.accuracy, 1.0)
     np.testing.assert_allclose(report.excess, 0.75)
 
@@ -42,7 +42,7 @@ def test_leakage_within_class_is_not_leakage_through_the_class(labels):
     subjects, _ = labels
     y = (rng.random(320) < np.where(subjects < 2, 0.15, 0.85)).astype(int)
     z = 3 * y[:, None] + rng.normal(size=(320, 3))
-    report = leakage(z, y, subjects)
+    report = subject_leakage(z, y, subjects)
     assert _excess(report, view="marginal").min() > 0.1
     assert np.abs(_excess(report, view="within class")).max() < 0.1
 
@@ -51,7 +51,7 @@ def test_only_the_kernel_probe_sees_a_spread(labels):
     """Subjects differ in variance alone, which no linear probe can see."""
     subjects, y = labels
     z = np.random.default_rng(0).normal(size=(320, 4)) * (1 + 4 * (subjects % 2))[:, None]
-    report = leakage(z, y, subjects % 2)
+    report = subject_leakage(z, y, subjects % 2)
     assert np.abs(_excess(report, probe="logistic")).max() < 0.15
     assert _excess(report, probe="kernel").min() > 0.3
 
@@ -60,7 +60,7 @@ def test_halves(labels):
     subjects, y = labels
     rng = np.random.default_rng(0)
     z = np.hstack([rng.normal(size=(320, 4)), np.eye(4)[subjects] + 0.1 * rng.normal(size=(320, 4))])
-    report = leakage(z, y, subjects, halves=True, probes=("logistic",))
+    report = subject_leakage(z, y, subjects, halves=True, probes=("logistic",))
     assert len(report) == 6
     assert np.abs(_excess(report, part="first half")).max() < 0.1
     assert _excess(report, part="second half").min() > 0.7
@@ -72,7 +72,9 @@ def test_the_interval_covers(labels):
     truth, covered, widths = 0.8413 - 0.5, [], []  # two normal subjects, two standard deviations apart
     for seed in range(30):
         z = np.random.default_rng(seed).normal(size=(200, 1)) + 2 * subjects[:, None]
-        row = leakage(z, y, subjects, n_splits=2, n_boot=400, random_state=seed, probes=("logistic",)).iloc[0]
+        row = subject_leakage(
+            z, y, subjects, n_splits=2, n_boot=400, random_state=seed, probes=("logistic",)
+        ).iloc[0]
         covered.append(row.low <= truth <= row.high)
         widths.append(row.high - row.low)
     assert np.mean(covered) >= 0.8
@@ -83,6 +85,6 @@ def test_the_interval_covers(labels):
 def test_the_estimators_report(data, quick):
     options = {"probes": ("logistic",), "n_boot": 10}
     clf = CensoredEEGClassifier(penalty="mmd", censoring="complementary", **quick).fit(*data)
-    assert set(clf.leakage(*data, **options).part) == {"all", "first half", "second half"}
+    assert set(clf.subject_leakage(*data, **options).part) == {"all", "first half", "second half"}
     clf = CensoredEEGClassifier(penalty="mmd", **quick).fit(*data)
-    assert clf.leakage(*data, **options).shape == (2, 8)
+    assert clf.subject_leakage(*data, **options).shape == (2, 8)

@@ -15,7 +15,7 @@ def _train(data, **options):
     train = (subjects != 5) & (place < 40)
     probe, test = (subjects != 5) & (place >= 40), subjects == 5
     clf = CensoredEEGClassifier(**{**OPTIONS, **options}).fit(x[train], y[train], subjects[train])
-    report = clf.leakage(x[probe], y[probe], subjects[probe], n_boot=10, probes=("logistic",))
+    report = clf.subject_leakage(x[probe], y[probe], subjects[probe], n_boot=10, probes=("logistic",))
     return report, clf.score(x[test], y[test])
 
 

@@ -57,7 +57,7 @@ def test_save_load_in_a_new_process_predict(data, fitted, tmp_path):
     expected = {
         "proba": fitted.predict_proba(data[0]),
         "z": fitted.features(data[0]),
-        "person": person.predict_proba(data[0]),
+        "subject": person.predict_proba(data[0]),
         "adapted": fitted.adapt(data[0][:40]).predict_proba(data[0]),
     }
     for name, values in expected.items():

@@ -103,7 +103,7 @@ def test_several_people_validate_the_weights_that_were_kept(data, recorded):
     assert recorded.valid_subject_ == [1, 3]
     assert recorded.best_epoch_ is None
     mine = np.isin(subjects, [1, 3])
-    signals = torch.as_tensor(normalize_people(x[mine], subjects[mine], "person"))
+    signals = torch.as_tensor(normalize_people(x[mine], subjects[mine], "subject"))
     with torch.no_grad():
         found = recorded.module_.eval()(signals).argmax(1).numpy()
     assert recorded.valid_score_ == pytest.approx(balanced_accuracy_score(y[mine], found))

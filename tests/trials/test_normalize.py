@@ -19,7 +19,7 @@ from braindecode_censor.trials.normalize import (
     people_statistics,
 )
 
-PERSONAL = ("person", "euclidean")
+PERSONAL = ("subject", "euclidean")
 N_CHANS = 4
 
 
@@ -58,7 +58,7 @@ def quietly(normalizer, X):
 
 
 def test_trial_channel_gives_every_channel_of_every_trial_mean_0_and_variance_1(fitted, stranger):
-    Z = fitted("trial-channel").transform(stranger)
+    Z = fitted("trial_channel").transform(stranger)
     np.testing.assert_allclose(Z.mean(axis=-1), 0, atol=1e-12)
     np.testing.assert_allclose(Z.std(axis=-1), 1)
 
@@ -83,7 +83,7 @@ def test_population_is_the_mean_of_peoples_means_and_variances(known, fitted, st
 
 def test_person_uses_each_persons_own_mean_and_variance(known):
     X, subjects = known
-    Z = SubjectNormalizer("person").fit_transform(X, subjects=subjects)
+    Z = SubjectNormalizer("subject").fit_transform(X, subjects=subjects)
     for s in range(3):
         np.testing.assert_allclose(Z[subjects == s].mean(axis=(0, 2)), 0, atol=1e-12)
         np.testing.assert_allclose(Z[subjects == s].std(axis=(0, 2)), 1)
@@ -157,7 +157,7 @@ def test_target_trials_given_to_fit_are_those_given_to_adapt(known, fitted, stra
 
 
 def test_adapt_shrinks_by_its_formula(known, fitted, stranger):
-    normalizer, seen = fitted("person", prior=5.0), stranger[:3]
+    normalizer, seen = fitted("subject", prior=5.0), stranger[:3]
     mean0, var0 = normalizer.population_
     mean = (5 * mean0 + 3 * seen.mean(axis=(0, 2))) / 8
     var = (5 * var0 + 3 * seen.var(axis=(0, 2))) / 8
@@ -192,7 +192,7 @@ def test_adapt_leaves_the_general_normalizer_untouched(fitted, stranger, how):
 
 def test_person_does_not_notice_a_gain_of_each_channel(fitted, stranger):
     gains, offsets = np.array([0.1, 3, 1, 20])[:, None], np.array([1, -50, 3, 0])[:, None]
-    normalizer = fitted("person", prior=0.0)
+    normalizer = fitted("subject", prior=0.0)
     plain = normalizer.adapt(stranger).transform(stranger)
     changed = gains * stranger + offsets
     np.testing.assert_allclose(normalizer.adapt(changed).transform(changed), plain, atol=1e-8)
@@ -226,7 +226,7 @@ def test_euclidean_undoes_a_mixing_of_channels_up_to_a_rotation(fitted, stranger
 
 
 def test_stream_follows_its_formula(fitted, stranger):
-    normalizer = fitted("person", prior=5.0)
+    normalizer = fitted("subject", prior=5.0)
     mean0, var0 = normalizer.population_
     found = normalizer.stream().transform(stranger)
     for n, trial in enumerate(stranger, 1):
@@ -332,7 +332,7 @@ def test_known_statistics_of_some_people_are_a_fit_on_these_people(known, strang
 
 def test_clone_and_pickle(fitted, stranger):
     normalizer = fitted("euclidean", prior=3.0).adapt(stranger)
-    assert clone(normalizer).get_params() == {"how": "euclidean", "prior": 3.0, "estimator": "lwf"}
+    assert clone(normalizer).get_params() == {"strategy": "euclidean", "prior": 3.0, "estimator": "lwf"}
     again = pickle.loads(pickle.dumps(normalizer))
     assert np.array_equal(again.transform(stranger), normalizer.transform(stranger))
 
@@ -349,7 +349,7 @@ def test_without_target_data_one_warning_names_adapt(fitted, stranger, how):
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize("how", ["trial-channel", "trial", "population", "none"])
+@pytest.mark.parametrize("how", ["trial_channel", "trial", "population", "none"])
 def test_what_needs_no_person_does_not_warn(fitted, stranger, how):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -358,14 +358,14 @@ def test_what_needs_no_person_does_not_warn(fitted, stranger, how):
 
 def test_unknown_names_list_the_choices(known):
     X, subjects = known
-    with pytest.raises(ValueError, match=r"how='Euclidian' is unknown; choose from .*'trial-channel'"):
+    with pytest.raises(ValueError, match=r"strategy='Euclidian' is unknown; choose from .*'trial_channel'"):
         SubjectNormalizer("Euclidian").fit(X, subjects=subjects)
     with pytest.raises(ValueError, match=r"estimator='ledoit' is unknown; choose from .*'lwf'"):
         SubjectNormalizer("euclidean", estimator="ledoit").fit(X, subjects=subjects)
-    with pytest.raises(ValueError, match="how='population' is unknown"):
+    with pytest.raises(ValueError, match="strategy='population' is unknown"):
         normalize_people(X, subjects, "population")
     with pytest.raises(ValueError, match="prior=-1 must be a positive number or zero"):
-        SubjectNormalizer("person", prior=-1).fit(X, subjects=subjects)
+        SubjectNormalizer("subject", prior=-1).fit(X, subjects=subjects)
 
 
 @pytest.mark.parametrize("how", ["population", *PERSONAL])
@@ -377,7 +377,7 @@ def test_missing_subjects(known, how):
 
 
 def test_trialwise_normalisations_need_no_subjects(known):
-    for how in ("trial-channel", "trial", "none"):
+    for how in ("trial_channel", "trial", "none"):
         assert np.isfinite(SubjectNormalizer(how).fit_transform(known[0])).all()
 
 

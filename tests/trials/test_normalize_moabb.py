@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from braindecode_censor.datasets import ERP, SimulatedSubjects
 from braindecode_censor.trials.normalize import SubjectNormalizer
 
-DATA = {"n_subjects": 4, "n_trials": 24, "n_channels": 4, "sfreq": 64.0}
+DATA = {"n_subjects": 4, "n_trials": 24, "n_chans": 4, "sfreq": 64.0}
 
 
 def tangent_space(normalizer):
@@ -40,7 +40,7 @@ def test_a_pipeline_routes_subjects_and_the_new_persons_trials():
 
 def test_without_routing_the_step_takes_subjects_by_its_name():
     X, y, subjects = SimulatedSubjects(**DATA).arrays()
-    pipe = tangent_space(SubjectNormalizer("person")).fit(X, y, subjectnormalizer__subjects=subjects)
+    pipe = tangent_space(SubjectNormalizer("subject")).fit(X, y, subjectnormalizer__subjects=subjects)
     assert pipe[0].subjects_.tolist() == [1, 2, 3, 4]
 
 

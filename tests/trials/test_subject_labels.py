@@ -77,7 +77,7 @@ def test_epochs():
 def test_the_normalizer_finds_them(windows, wrap):
     at = np.arange(14, -1, -1)
     X = np.stack([windows[k][0] for k in at])
-    expected = SubjectNormalizer("person").fit_transform(X, subjects=LABELS[at])
+    expected = SubjectNormalizer("subject").fit_transform(X, subjects=LABELS[at])
     np.testing.assert_allclose(
-        SubjectNormalizer("person").fit_transform(wrap(windows, at)), expected, atol=1e-6
+        SubjectNormalizer("subject").fit_transform(wrap(windows, at)), expected, atol=1e-6
     )

@@ -95,19 +95,7 @@ class ScoreEstimator:
 
     @torch.no_grad()
     def __call__(self, query):
-        """Return the scores at other points.
-
-        Parameters
-        ----------
-        query : Tensor of shape (m, d)
-            Where to evaluate. A point of the sample is treated like any other: for Stein that is not the
-            value of :meth:`at_samples`.
-
-        Returns
-        -------
-        scores : Tensor of shape (m, d)
-            Estimated scores, without gradient.
-        """
+        """Return the scores at other points."""
         if self._same is not None:
             raise ValueError("a score fitted with same= holds one score per group: use at_samples().")
         query = query.detach() - self._centre[:1]

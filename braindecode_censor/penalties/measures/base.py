@@ -180,21 +180,6 @@ class Measure(nn.Module):
 
 
 def mean_over_strata(value, usable, reduction):
-    """Average over the usable strata, or add them up.
-
-    Parameters
-    ----------
-    value : Tensor of shape (n_strata, ...)
-        Value of each stratum, or several; must be finite also where it is not usable.
-    usable : Tensor of shape (n_strata,), bool
-        Which count.
-    reduction : {"mean", "sum"}
-        How to combine.
-
-    Returns
-    -------
-    value : Tensor of shape (...)
-        Zero, and differentiable, when none counts.
-    """
+    """Average over the usable strata, or add them up."""
     total = usable.to(value.dtype) @ value
     return total if reduction == "sum" else total / usable.sum().clamp_min(1)

@@ -230,15 +230,7 @@ class BEGAN(Measure):
         return rows, lambda weights: weights @ rows.T
 
     def _weights(self, batch, dtype):
-        """Weights of the errors (n, n_subjects) in the losses, for all losses are linear in the errors.
-
-        Returns
-        -------
-        everyone, own : Tensor of shape (n, n_subjects)
-            Mean over subjects (and strata) of the error on the stratum, and on the subject.
-        control : Tensor of shape (n, n_subjects)
-            The step of each subject's k, averaged over its strata.
-        """
+        """Weights of the errors (n, n_subjects) in the losses, for all losses are linear in the errors."""
         strata, cells = cell_rows(batch, dtype)
         counts = cells.sum(-1)
         usable = (counts >= self.min_trials).to(dtype)

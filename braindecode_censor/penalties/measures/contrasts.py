@@ -14,35 +14,11 @@ class OneVersusAll:
     """Every subject against the whole stratum (the paper's MMD)."""
 
     def noise_shape(self, n_subjects):
-        """Return None: nothing is random.
-
-        Parameters
-        ----------
-        n_subjects : int
-            Number of subjects.
-
-        Returns
-        -------
-        shape : None
-            No noise is needed.
-        """
+        """Return None: nothing is random."""
         return
 
     def select(self, usable, noise):
-        """Return which pairs of rows are compared.
-
-        Parameters
-        ----------
-        usable : Tensor of shape (n_strata, n_subjects)
-            1 where a subject has enough trials, else 0.
-        noise : Tensor or None
-            Uniform random numbers of shape :meth:`noise_shape`.
-
-        Returns
-        -------
-        pairs : Tensor of shape (n_strata, 1 + n_subjects, 1 + n_subjects)
-            1 for a comparison, else 0; upper triangular.
-        """
+        """Return which pairs of rows are compared."""
         n_strata, n_subjects = usable.shape
         versus = torch.nn.functional.pad(usable, (1, 0)).unsqueeze(1)
         rest = usable.new_zeros(n_strata, n_subjects, 1 + n_subjects)
@@ -53,49 +29,18 @@ class AllPairs(OneVersusAll):
     """All unordered pairs of subjects (pairwise MMD)."""
 
     def select(self, usable, noise):
-        """Return which pairs of rows are compared; see :meth:`OneVersusAll.select`.
-
-        Parameters
-        ----------
-        usable : Tensor of shape (n_strata, n_subjects)
-            1 where a subject has enough trials, else 0.
-        noise : Tensor or None
-            Uniform random numbers of shape :meth:`noise_shape`.
-
-        Returns
-        -------
-        pairs : Tensor of shape (n_strata, 1 + n_subjects, 1 + n_subjects)
-            1 for a comparison, else 0; upper triangular.
-        """
+        """Return which pairs of rows are compared; see :meth:`OneVersusAll.select`."""
         chosen = self.choose(usable.amax(0), noise)
         both = usable[:, :, None] * usable[:, None, :] * chosen
         return torch.nn.functional.pad(both.triu(1), (1, 0, 1, 0))
 
     def choose(self, present, noise):
-        """Return which pairs of subjects are drawn, the same for all strata and both halves of z.
-
-        Parameters
-        ----------
-        present : Tensor of shape (n_subjects,)
-            1 for a subject usable in some stratum, else 0.
-        noise : Tensor or None
-            Uniform random numbers.
-
-        Returns
-        -------
-        chosen : Tensor of shape (n_subjects, n_subjects)
-            1 where a pair is drawn, else 0; only the upper triangle counts.
-        """
+        """Return which pairs of subjects are drawn, the same for all strata and both halves of z."""
         return present.new_ones(len(present), len(present))
 
 
 class BernoulliPairs(AllPairs):
     """Each unordered pair with a given probability.
-
-    Parameters
-    ----------
-    fraction : float
-        Probability of a pair, the paper's b.
 
     Notes
     -----
@@ -106,80 +51,26 @@ class BernoulliPairs(AllPairs):
         self.fraction = check_fraction("fraction", fraction)
 
     def noise_shape(self, n_subjects):
-        """Return the shape of the noise: one number per pair.
-
-        Parameters
-        ----------
-        n_subjects : int
-            Number of subjects.
-
-        Returns
-        -------
-        shape : tuple of int
-            Shape of the noise.
-        """
+        """Return the shape of the noise: one number per pair."""
         return n_subjects, n_subjects
 
     def choose(self, present, noise):
-        """Return which pairs of subjects are drawn.
-
-        Parameters
-        ----------
-        present : Tensor of shape (n_subjects,)
-            1 for a subject usable in some stratum, else 0.
-        noise : Tensor of shape (n_subjects, n_subjects)
-            Uniform random numbers.
-
-        Returns
-        -------
-        chosen : Tensor of shape (n_subjects, n_subjects)
-            1 where a pair is drawn, else 0.
-        """
+        """Return which pairs of subjects are drawn."""
         return (noise <= self.fraction).to(present.dtype)
 
 
 class CliquePairs(AllPairs):
-    """All pairs among a few subjects drawn from those present.
-
-    Parameters
-    ----------
-    size : int
-        Number of subjects drawn, the paper's d; all when fewer are present.
-    """
+    """All pairs among a few subjects drawn from those present."""
 
     def __init__(self, size=4):
         self.size = check_size("size", size, minimum=2)
 
     def noise_shape(self, n_subjects):
-        """Return the shape of the noise: one number per subject.
-
-        Parameters
-        ----------
-        n_subjects : int
-            Number of subjects.
-
-        Returns
-        -------
-        shape : tuple of int
-            Shape of the noise.
-        """
+        """Return the shape of the noise: one number per subject."""
         return (n_subjects,)
 
     def choose(self, present, noise):
-        """Return which pairs of subjects are drawn.
-
-        Parameters
-        ----------
-        present : Tensor of shape (n_subjects,)
-            1 for a subject usable in some stratum, else 0.
-        noise : Tensor of shape (n_subjects,)
-            Uniform random numbers.
-
-        Returns
-        -------
-        chosen : Tensor of shape (n_subjects, n_subjects)
-            1 where a pair is drawn, else 0.
-        """
+        """Return which pairs of subjects are drawn."""
         # Those absent come last, so the first `size` of the random order are present where they can be.
         order = (noise + 2 * (1 - present)).argsort().argsort()
         drawn = (order < self.size).to(present.dtype)
@@ -191,22 +82,7 @@ CONTRASTS = {"all": AllPairs, "bernoulli": BernoulliPairs, "clique": CliquePairs
 
 
 def make_contrast(pairs, fraction=None, size=None):
-    """Return the contrast of that name; an object passes.
-
-    Parameters
-    ----------
-    pairs : {"all", "bernoulli", "clique"} or object
-        Name, or anything with methods ``select`` and ``noise_shape``.
-    fraction : float, optional
-        Probability of a pair, for "bernoulli" (0.5).
-    size : int, optional
-        Number of subjects, for "clique" (4).
-
-    Returns
-    -------
-    contrast : object
-        The contrast.
-    """
+    """Return the contrast of that name; an object passes."""
     given = {"fraction": fraction, "size": size}
     options = {name: value for name, value in given.items() if value is not None}
     if hasattr(pairs, "select"):

@@ -1,1 +1,0 @@
-"""The whole method: search, cross-validate, select."""

@@ -1,0 +1,1 @@
+"""Classical candidates: features, geometry and the estimator."""

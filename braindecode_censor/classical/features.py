@@ -1,0 +1,154 @@
+"""Features of trials for classical decoders: covariance matrices, evoked responses, powers and Hjorth's parameters.
+
+A class has ``blocks(X, arrays)``, which returns arrays of matrices or of vectors, one row per trial. Those that are
+``supervised`` learn filters from classes first, ``learn(X, codes)``.
+"""
+
+import numpy as np
+from pyriemann.spatialfilters import Xdawn
+from scipy.signal import butter, sosfiltfilt
+
+__all__ = ["FEATURES", "shrunk_covariances"]
+
+_RIDGE = 1e-7  # of a matrix's own mean variance, so that silent channels can be inverted
+_TINY = 1e-30
+_MOST_FILTERS = 12
+
+
+def shrunk_covariances(X):
+    """Return the covariance of every trial, shrunk by the oracle approximation (OAS).
+
+    References
+    ----------
+    Chen et al. (2010), Shrinkage algorithms for MMSE covariance estimation.
+    """
+    X = X - X.mean(axis=-1, keepdims=True)
+    n_chans, n_times = X.shape[1:]
+    found = X @ np.swapaxes(X, -1, -2) / n_times
+    size = np.trace(found, axis1=1, axis2=2) / n_chans
+    square = (found**2).mean(axis=(1, 2))
+    excess = (n_times + 1) * (square - size**2 / n_chans)
+    share = np.where(excess > _TINY, np.minimum((square + size**2) / np.maximum(excess, _TINY), 1), 1)
+    ridge = share * size + _RIDGE * size + _TINY
+    return (1 - share)[:, None, None] * found + ridge[:, None, None] * np.eye(n_chans)
+
+
+class CovarianceFeatures:
+    """Covariance matrices, in the whole band or in several."""
+
+    supervised = False
+
+    def __init__(self, bands=None, **unused):
+        self.bands = bands
+
+    def blocks(self, X, arrays):
+        """Return one array of features per band."""
+        if self.bands is None:
+            return [shrunk_covariances(X)]
+        return [shrunk_covariances(_band_pass(X, low, high)) for low, high in self.bands]
+
+
+class PowerFeatures:
+    """Logarithms of the power of every channel in consecutive windows, as is usual for muscles."""
+
+    supervised = False
+
+    def __init__(self, windows=8, **unused):
+        self.windows = windows
+
+    def blocks(self, X, arrays):
+        """Return the features as one array."""
+        power = np.stack([part.var(axis=-1) for part in _cut(X, self.windows, 2)], axis=-1)
+        # relative to the trial, so that silence is quiet by a finite amount in any unit
+        floor = 1e-4 * power.mean(axis=(1, 2), keepdims=True) + _TINY
+        return [np.log(power + floor).reshape(len(X), -1)]
+
+
+class HjorthFeatures(PowerFeatures):
+    """Powers in consecutive windows, and Hjorth's mobility and complexity: how fast a channel changes, and how evenly.
+
+    They are ratios of powers of the signal and its differences, which do not know how strong the signal is.
+
+    References
+    ----------
+    Hjorth (1970), EEG analysis based on time domain properties.
+    """
+
+    def blocks(self, X, arrays):
+        """Return the features as one array."""
+        powers = [np.diff(X, n=order, axis=-1).var(axis=-1) for order in range(min(3, X.shape[-1]))]
+        logs = [np.log(power + 1e-4 * power.mean(axis=1, keepdims=True) + _TINY) for power in powers]
+        return [np.concatenate([*super().blocks(X, arrays), *np.diff(logs, axis=0)], axis=1)]
+
+
+class HjorthCovarianceFeatures:
+    """Hjorth's parameters and covariance matrices side by side: each channel by itself, and how they go together."""
+
+    supervised = False
+
+    def __init__(self, bands=None, windows=8, **unused):
+        self.parts = HjorthFeatures(windows), CovarianceFeatures(bands)
+
+    def blocks(self, X, arrays):
+        """Return the features of both kinds."""
+        return [block for part in self.parts for block in part.blocks(X, arrays)]
+
+
+class XdawnFeatures:
+    """Evoked signals: trials through xDAWN's spatial filters, beside the classes' mean responses."""
+
+    supervised = True
+
+    def __init__(self, n_filters=4, **unused):
+        self.n_filters = n_filters
+
+    def learn(self, X, codes):
+        """Learn the filters from labelled trials."""
+        # With many classes fewer filters each: the cost of matrices grows with the cube of their size.
+        n_filters = min(self.n_filters, X.shape[1], max(1, _MOST_FILTERS // len(np.unique(codes))))
+        found = Xdawn(n_filters, estimator="oas" if X.shape[1] > 1 else "scm").fit(X, codes)
+        # divided by this, the features do not depend on the unit of the signals, volts or microvolts
+        scale = np.abs(found.filters_ @ X.mean(axis=0)).max() + _TINY
+        return {"filters": found.filters_ / scale, "responses": found.evokeds_ / scale}
+
+    def blocks(self, X, arrays):
+        """Return the features as one array."""
+        filtered = arrays["filters"] @ X
+        responses = np.broadcast_to(arrays["responses"], (len(X), *arrays["responses"].shape))
+        return [shrunk_covariances(np.concatenate([responses, filtered], axis=1))]
+
+
+class WaveformFeatures(XdawnFeatures):
+    """Evoked signals as they run: trials through xDAWN's filters, averaged in consecutive windows."""
+
+    supervised = True
+
+    def __init__(self, n_filters=4, windows=16, **unused):
+        self.n_filters = n_filters
+        self.windows = windows
+
+    def blocks(self, X, arrays):
+        """Return the features as one array."""
+        filtered = arrays["filters"] @ X
+        return [np.concatenate([part.mean(axis=-1) for part in _cut(filtered, self.windows, 1)], axis=1)]
+
+
+def _cut(X, windows, shortest):
+    """Cut trials into consecutive windows of at least so many samples."""
+    return np.array_split(X, max(1, min(windows, X.shape[-1] // shortest)), axis=-1)
+
+
+def _band_pass(X, low, high):
+    sections = butter(4, [2 * low, 2 * high], "bandpass", output="sos")
+    return sosfiltfilt(sections, X, axis=-1, padlen=min(3 * 2 * len(sections), X.shape[-1] - 1))
+
+
+#: Name -> class of features.
+FEATURES = {
+    "covariance": CovarianceFeatures,
+    "hjorth": HjorthFeatures,
+    "hjorth-covariance": HjorthCovarianceFeatures,
+    "power": PowerFeatures,
+    "waveform": WaveformFeatures,
+    "xdawn": XdawnFeatures,
+}

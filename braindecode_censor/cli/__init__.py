@@ -1,0 +1,1 @@
+"""The command ``autotransfer``."""

@@ -1,0 +1,1 @@
+"""The decoder for a new subject: what AutoTransferClassifier fits, saves and adapts."""

@@ -1,0 +1,1 @@
+"""The paper's AutoTransfer: grid, experiment, selection rules, probes and report; a client of ``run``."""

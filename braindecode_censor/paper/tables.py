@@ -1,0 +1,115 @@
+"""Tables that are derived from trainings: written with a checksum, and read back only as it matches.
+
+The checksums of all of them lie in ``SHA256SUMS``, in the form that ``sha256sum -c`` takes.
+"""
+
+import hashlib
+import io
+from pathlib import Path
+
+import pandas as pd
+
+from braindecode_censor.storage.files import write_atomically
+
+__all__ = [
+    "INDEX",
+    "TableError",
+    "break_seal",
+    "is_intact",
+    "read_index",
+    "read_sealed",
+    "read_table",
+    "seal",
+    "was_changed",
+    "write_sealed",
+    "write_table",
+]
+
+_SUMS = "SHA256SUMS"
+#: Which file of the trainings belongs to which fold of the cross-validation.
+INDEX = "trainings/index.csv"
+
+
+class TableError(ValueError):
+    """A table is missing, or is not what was written; the message says what to do."""
+
+
+def write_sealed(out, name, content):
+    """Write a file and note its checksum."""
+    write_atomically(Path(out, name), content)
+    seal(out, name)
+
+
+def seal(out, name):
+    """Note the checksum of a file that somebody else has written."""
+    _write_sums(out, {**_read_sums(out), name: _checksum(Path(out, name).read_bytes())})
+
+
+def break_seal(out, name):
+    """Forget the checksum of a file that is about to be changed."""
+    sums = _read_sums(out)
+    if sums.pop(name, None) is not None:
+        _write_sums(out, sums)
+
+
+def was_changed(out, name):
+    """Tell whether a file differs from what was sealed."""
+    path, known = Path(out, name), _read_sums(out).get(name)
+    return known is not None and path.is_file() and _checksum(path.read_bytes()) != known
+
+
+def read_sealed(out, name):
+    """Return the content of a file if it is what was written."""
+    remedy = f"`autotransfer resume --out {out}` writes it anew from the finished trainings"
+    try:
+        content = Path(out, name).read_bytes()
+    except OSError:
+        raise TableError(f"{Path(out, name)} is not there: {remedy}.") from None
+    if _read_sums(out).get(name) != _checksum(content):
+        raise TableError(f"{Path(out, name)} is not what was written (see {_SUMS}): {remedy}.")
+    return content
+
+
+def is_intact(out, name):
+    """Tell whether a file is there and is what was written."""
+    try:
+        read_sealed(out, name)
+    except TableError:
+        return False
+    return True
+
+
+def write_table(out, name, frame):
+    """Write a frame without its index, as a CSV file with a checksum."""
+    write_sealed(out, name, frame.to_csv(index=False).encode())
+
+
+def read_table(out, name):
+    """Return a frame that :func:`write_table` wrote; anything else is refused."""
+    content = read_sealed(out, name)
+    return pd.read_csv(io.BytesIO(content)) if content.strip() else pd.DataFrame()
+
+
+def read_index(out):
+    """Return which file holds which training of the cross-validation."""
+    if not Path(out, INDEX).is_file():
+        return pd.DataFrame(columns=["setting", "seed", "subject", "key"])
+    return read_table(out, INDEX)
+
+
+def _read_sums(out):
+    try:
+        lines = Path(out, _SUMS).read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    pairs = (line.split("  ", 1) for line in lines)
+    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
+
+
+def _write_sums(out, sums):
+    lines = [f"{sums[name]}  {name}\n" for name in sorted(sums)]
+    write_atomically(Path(out, _SUMS), "".join(lines).encode())
+
+
+def _checksum(content):
+    return hashlib.sha256(content).hexdigest()

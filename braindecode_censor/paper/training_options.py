@@ -1,0 +1,71 @@
+"""Checks of the arguments that all trainings of an experiment share, before anything is trained."""
+
+import inspect
+from difflib import get_close_matches
+
+import torch
+
+from braindecode_censor._check import check_size
+from braindecode_censor.encoders.resolve import resolve_module
+from braindecode_censor.paper.grid import BASELINE
+from braindecode_censor.paper.jobs import make_estimator
+from braindecode_censor.training.arguments import check_arguments
+
+__all__ = ["check_training"]
+
+# Argument -> who decides about it in an experiment.
+_DECIDED = {
+    "random_state": "seed decides",
+    "valid_subject": "the folds decide",
+    "all_subjects": "the dataset decides",
+    "penalty": "preset decides",
+    "censoring": "preset decides",
+    "weight": "preset decides",
+    "module__n_chans": "the trials decide",
+    "module__n_times": "the trials decide",
+    "module__n_outputs": "the trials decide",
+}
+# skorch takes objects for these, which no file of settings can hold.
+_OBJECTS = ("callbacks", "criterion", "iterator_train", "iterator_valid", "train_split", "dataset")
+
+
+def check_training(training, backend="local"):
+    """Raise unless the arguments are those that trainings may share."""
+    if not isinstance(training, dict) or not all(isinstance(name, str) for name in training):
+        raise ValueError(f"training={training!r} must be a mapping, such as {{'max_epochs': 50}}.")
+    for name in _DECIDED.keys() & training.keys():
+        raise ValueError(f"training has {name!r}, which {_DECIDED[name]}: leave it out.")
+    for name in _OBJECTS:
+        if isinstance(training.get(name), (str, int, float)):
+            raise ValueError(f"training has {name}={training[name]!r}, which cannot be a word: leave it out.")
+    try:
+        clf = make_estimator(BASELINE, 0, training, [1, 2, 3, 4])
+    except TypeError as error:
+        raise ValueError(f"training: {error}") from None
+    check_arguments(clf)
+    check_size("batch_size", clf.batch_size, 2)
+    if clf.patience is not None:
+        check_size("patience", clf.patience)
+    _check_module(clf.module, training)
+    _check_device(clf.device, backend)
+    return training
+
+
+def _check_module(module, training):
+    if not isinstance(module, str):
+        raise ValueError(f"module={module!r} must be the name of a network of Braindecode.")
+    known = inspect.signature(resolve_module(module, fast=False)).parameters
+    for name in training:
+        option = name.removeprefix("module__")
+        if option != name and option not in known:
+            near = get_close_matches(option, known, n=1)
+            hint = f" Did you mean 'module__{near[0]}'?" if near else ""
+            raise ValueError(f"training has {name!r}, but {module} has no option {option!r}.{hint}")
+
+
+def _check_device(device, backend):
+    kind = torch.device(device).type if isinstance(device, (str, torch.device)) else None
+    if kind not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"device={device!r} is unknown; use 'cpu' or 'cuda'.")
+    if kind == "cuda" and backend == "local" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}: torch finds no GPU on this machine; use device='cpu'.")

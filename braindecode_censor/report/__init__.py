@@ -1,1 +1,0 @@
-"""Probes of trained decoders, and the page that reports an experiment."""

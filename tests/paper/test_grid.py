@@ -1,0 +1,185 @@
+"""Is the grid the paper's table, and does a wrong one say what is wrong?"""
+
+import pytest
+
+from braindecode_censor import CensoredEEGClassifier
+from braindecode_censor.paper.grid import BASELINE, METHODS, expand, get_preset
+from braindecode_censor.paper.training_options import check_training
+from braindecode_censor.training.arguments import PAPER
+
+# The table, typed in once more.
+SMALL, LARGE, MODES = {1, 0.3, 0.1, 0.03, 0.01}, {1, 3, 10, 30, 100}, 3
+SCORES_WITH_REG, REGS, LENGTHSCALES = {"nu", "tikhonov", "stein"}, {0.01, 0.001, 0.0001}, {"median", "tsne"}
+
+
+def test_paper_lists_exactly_the_table():
+    grid = get_preset("paper").grid
+    count = {method: sum(s.method == method for s in grid) for method in METHODS}
+    ssge, others = 1, len(SCORES_WITH_REG) * len(REGS) * len(LENGTHSCALES)
+    assert count == {
+        "adv": len(SMALL) * MODES,
+        "began": len(SMALL) * MODES,
+        "mmd": len(LARGE) * MODES,
+        "pairmmd": len(LARGE) * MODES * 2,
+        "mige": len(SMALL) * MODES * (ssge + others),
+    }
+    assert len({s.name for s in grid}) == len(grid) == 360
+    for method in METHODS:
+        weights = {s.weight for s in grid if s.method == method}
+        assert weights == (LARGE if "mmd" in method else SMALL)
+    mige = [dict(s.options) for s in grid if s.method == "mige"]
+    assert {o["score"] for o in mige} == {"ssge", *SCORES_WITH_REG}
+    assert all(("reg" in o) == (o["score"] != "ssge") for o in mige)
+    assert {o["reg"] for o in mige if "reg" in o} == REGS
+    assert {o["lengthscale"] for o in mige if "reg" in o} == LENGTHSCALES
+    pairs = {s.options for s in grid if s.method == "pairmmd"}
+    assert pairs == {(("fraction", 0.5), ("pairs", "bernoulli")), (("pairs", "clique"), ("size", 4))}
+
+
+@pytest.mark.parametrize("preset", ["paper", "quick"])
+def test_presets_train_by_the_papers_protocol(preset):
+    training = get_preset(preset).training
+    for name in ("normalize", "schedule", "keep", "augment", "max_steps"):
+        assert training[name] == PAPER[name], name
+    assert not {"penalty", "censoring", "weight", "valid_subject"} & set(training)
+    if preset == "paper":
+        assert training["max_epochs"] == 500 and training["patience"] is None
+    check_training(training)
+
+
+@pytest.mark.parametrize("preset", ["paper", "quick"])
+def test_every_setting_is_accepted_by_the_classifier_and_survives_a_round_trip(preset):
+    grid = get_preset(preset).grid
+    for setting in (BASELINE, *grid):
+        CensoredEEGClassifier(**setting.parameters())
+    assert expand([setting.as_dict() for setting in grid]) == grid
+
+
+def test_quick_reaches_lower_than_the_paper():
+    low = {m: min(s.weight for s in get_preset("quick").grid if s.method == m) for m in METHODS}
+    assert low["mmd"] < min(LARGE) and low["pairmmd"] < min(LARGE) and low["adv"] <= min(SMALL)
+
+
+def test_a_grid_from_yaml(tmp_path):
+    path = tmp_path / "own.yml"
+    path.write_text(
+        "grid: [{method: mmd, mode: [marginal, conditional], weight: [0.1, 1]}]\ntraining: {lr: 0.01}\n"
+    )
+    preset = get_preset(path)
+    assert len(preset.grid) == 4 and preset.training["lr"] == 0.01
+    path.write_text("- {method: adv}\n")
+    assert [s.name for s in get_preset(str(path)).grid] == ["adv-marginal-1"]
+
+
+def test_names_tell_settings_apart_and_defaults_are_no_options():
+    assert len(get_preset([{"method": "mmd", "weight": [0.1234567, 0.1234569]}]).grid) == 2
+    (setting,) = get_preset([{"method": "mmd", "weight": 0.1, "lengthscale": None}]).grid
+    assert setting.name == "mmd-marginal-0.1"
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ([{"method": "mdm"}], r"method='mdm' is unknown.*Did you mean 'mmd'"),
+        ([{"method": "mmd", "mode": "marginl"}], r"mode='marginl'.*'marginal'"),
+        ([{"method": "mmd", "wieght": 1}], r"key of the grid.*'wieght'.*Did you mean 'weight'"),
+        ([{"penalty": "mmd"}], r"the grid does not know penalty='mmd': the word is method='mmd'"),
+        ([{"method": "mmd", "censoring": "marginal"}], r"the word is mode='marginal'"),
+        ([{"method": "mige", "score_estimator": "nu"}], r"the word is score='nu'"),
+        ([{"method": "MMD"}], r"method='MMD' is unknown.*Did you mean 'mmd'"),
+        ([{"method": "mmd", "weight": -1}], r"weight of the grid=-1 must be a positive number or zero"),
+        ([{"method": "mmd", "weight": "much"}], r"weight of the grid='much' must be a positive number"),
+        ([{"method": "mmd", "weight": True}], r"weight of the grid=True must be a positive number"),
+        ([{"method": "mmd", "score": "nu"}], r"key of the grid .method mmd.='score' is unknown"),
+        ([{"method": "mige", "score": "nuu"}], r"'nuu' is unknown.*'nu'"),
+        ([{"method": "mige", "reg": [[1, 2]]}], r"reg=\[1, 2\] in the grid must be a number or a word"),
+        ([{"method": "mige", "reg": {"a": 1}}], r"reg=\{'a': 1\} in the grid must be a number or a word"),
+        ([{"method": "mige", "score": "nu", "reg": "abc"}], r"reg='abc'"),
+        ([{"method": "adv", "warmup": -1}], r"warmup of the grid=-1 must be an integer of at least 0"),
+        ([{"method": "adv", "critic_lr": 0}], r"critic_lr of the grid=0 must be a positive number"),
+        ([{"method": "adv", "critic_steps": 1.5}], r"critic_steps of the grid=1.5 must be an integer"),
+        (
+            [{"method": ["mmd"] * 10, "weight": [1.0] * 1000, "warmup": [0] * 1000}],
+            r"has 10,000,000 settings",
+        ),
+        ([{"method": "mmd", "weight": []}], r"has no combination"),
+        ([], r"has no combination"),
+        (["mmd"], r"must be a list of mappings"),
+        ("qick", r"preset='qick' is unknown.*Did you mean 'quick'"),
+        ("missing.yml", r"cannot be read as YAML"),
+    ],
+)
+def test_a_wrong_grid_says_what_is_wrong(grid, message):
+    with pytest.raises(ValueError, match=message):
+        get_preset(grid)
+
+
+def test_an_unknown_key_in_a_yaml_file(tmp_path):
+    path = tmp_path / "own.yml"
+    path.write_text("grid: [{method: mmd}]\ntrainin: {}\n")
+    with pytest.raises(ValueError, match=r"trainin.*Did you mean 'training'"):
+        get_preset(path)
+    path.write_text("grid: [")
+    with pytest.raises(ValueError, match="cannot be read as YAML"):
+        get_preset(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("training: [1, 2]\n", r"training=\[1, 2\] in own.yml must be a mapping"),
+        ("training: 3\n", r"training=3 in own.yml must be a mapping"),
+        ("[" * 5000, r"cannot be read as YAML"),
+        ("grid: [{method: mmd, weight: 2020-99-99}]\n", r"weight|YAML"),
+        ("\x00", r"cannot be read as YAML"),
+    ],
+    ids=["list", "number", "deep", "date", "nul"],
+)
+def test_a_wrong_yaml_file_says_what_is_wrong(tmp_path, text, message):
+    path = tmp_path / "own.yml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        get_preset(path)
+
+
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        (3, r"training=3 must be a mapping"),
+        ({"max_epochs": 0}, r"max_epochs=0 must be an integer of at least 1"),
+        ({"max_epochs": -3}, r"max_epochs=-3 must be"),
+        ({"max_epochs": 1.5}, r"max_epochs=1.5 must be"),
+        ({"max_epochs": "abc"}, r"max_epochs='abc' must be"),
+        ({"lr": "abc"}, r"lr='abc' must be a positive number"),
+        ({"batch_size": 0}, r"batch_size=0 must be"),
+        ({"patience": 0}, r"patience=0 must be"),
+        (
+            {"module": "ShallowFBCSPNet", "module__F1": 4},
+            r"'module__F1', but ShallowFBCSPNet has no option 'F1'",
+        ),
+        ({"module": "EEGNett"}, r"module='EEGNett' is unknown.*Did you mean 'EEGNet'"),
+        ({"module": 5}, r"module=5 must be the name of a network"),
+        ({"module__F9": 1}, r"'module__F9', but EEGNet has no option 'F9'"),
+        ({"module__drop_prop": 0.1}, r"no option 'drop_prop'. Did you mean 'module__drop_prob'"),
+        ({"device": "tpu"}, r"device='tpu' is unknown; use 'cpu' or 'cuda'"),
+        ({"device": 5}, r"device=5 is unknown"),
+        ({"device": ""}, r"device='' is unknown"),
+        ({"callbacks": "early"}, r"callbacks='early', which cannot be a word"),
+        ({"criterion": "mse"}, r"criterion='mse', which cannot be a word"),
+        ({"iterator_train": "fast"}, r"iterator_train='fast', which cannot be a word"),
+        ({"optimizer": "Adamm"}, r"optimizer='Adamm' is unknown.*Did you mean 'Adam'"),
+        ({"normalize": "prson"}, r"normalize='prson' is unknown.*Did you mean 'subject'"),
+        ({"max_epoch": 5}, r"max_epoch=5. Did you mean max_epochs"),
+        ({"random_state": 1}, r"training has 'random_state', which seed decides: leave it out"),
+        ({"valid_subject": 1}, r"'valid_subject', which the folds decide"),
+        ({"penalty": "mmd"}, r"'penalty', which preset decides"),
+    ],
+)
+def test_a_wrong_training_option_says_what_is_wrong(training, message):
+    with pytest.raises(ValueError, match=message):
+        check_training(training)
+
+
+def test_the_names_of_torchs_optimisers_are_accepted():
+    assert check_training({"optimizer": "SGD"}) == {"optimizer": "SGD"}
+    assert check_training({"module": "ShallowFBCSPNet"})

@@ -1,0 +1,130 @@
+"""Do the rules choose what a reader of the paper would choose by hand?"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from braindecode_censor.paper.selection import (
+    best_of_each_method,
+    choose,
+    choose_nested,
+    lower_quartile,
+    scores_of_choice,
+)
+from braindecode_censor.paper.statistics import compare, gain_of_weak_subjects, seed_spread
+from braindecode_censor.paper.summary import choices, summarise
+
+# validation and test scores of five subjects
+SCORES = {
+    "baseline": ([0.70, 0.71, 0.72, 0.73, 0.74], [0.6, 0.6, 0.6, 0.6, 0.6]),
+    "steady": ([0.60, 0.65, 0.66, 0.67, 0.68], [0.7, 0.5, 0.6, 0.8, 0.9]),
+    "brilliant": ([0.40, 0.50, 0.95, 0.95, 0.95], [0.9, 0.8, 0.9, 0.8, 0.9]),
+}
+
+
+def frame(seeds=(0,)):
+    rows = [
+        ("baseline" if name == "baseline" else "mmd" if name == "steady" else "adv", name, seed, k, *pair)
+        for name, (valid, test) in SCORES.items()
+        for seed in seeds
+        for k, pair in enumerate(zip(test, valid))
+    ]
+    return pd.DataFrame(rows, columns=["method", "setting", "seed", "subject", "score", "score_valid"])
+
+
+def test_the_rules_by_hand():
+    scores = frame()
+    # quartiles of validation: 0.71, 0.65, 0.50; means: 0.72, 0.652, 0.75; quartiles of test: 0.6, 0.6, 0.8
+    assert choose(scores, "paper") == "steady"
+    assert choose(scores, "paper+baseline") == "baseline"
+    assert choose(scores, "mean") == "brilliant"
+    assert choose(scores, "oracle") == "brilliant"
+    with pytest.raises(ValueError, match=r"rule='median' is unknown"):
+        choose(scores, "median")
+    with pytest.raises(ValueError, match="nothing to choose from"):
+        choose(scores[scores["method"] == "baseline"], "paper")
+
+
+def test_the_quartile_interpolates():
+    assert lower_quartile([0, 1]) == 0.25
+    assert np.isnan(lower_quartile([0, np.nan]))
+
+
+def test_seeds_are_averaged_before_folds_are_summed_up():
+    """Turning one seed's scores round leaves the pooled quartile as it is and changes that of the averages."""
+    scores = frame(seeds=(0, 1))
+    steady = scores["setting"] == "steady"
+    scores.loc[steady & (scores["seed"] == 1), "score_valid"] = [0.68, 0.67, 0.66, 0.65, 0.60]
+    averaged = lower_quartile(scores[steady].groupby("subject")["score_valid"].mean())
+    pooled = lower_quartile(scores.loc[steady, "score_valid"])
+    assert averaged == pytest.approx(0.64) and pooled == pytest.approx(0.65)
+    # A rival in between wins by the averages and would lose by the pooled scores.
+    rival = scores[steady].assign(setting="rival", score_valid=0.645)
+    assert choose(pd.concat([scores, rival], ignore_index=True), "paper") == "rival"
+    assert (
+        choose(pd.concat([scores, rival.assign(score_valid=0.635)], ignore_index=True), "paper") == "steady"
+    )
+
+
+def test_the_nested_rule_looks_only_at_trainings_without_the_subject():
+    rows = [("mmd", "a", test, valid, 0.6) for test in (1, 2) for valid in (3, 4)]
+    rows += [
+        ("mmd", "b", 1, 3, 0.9),
+        ("mmd", "b", 1, 4, 0.9),
+        ("mmd", "b", 2, 3, 0.1),
+        ("mmd", "b", 2, 4, 0.1),
+    ]
+    inner = pd.DataFrame(rows, columns=["method", "setting", "subject", "valid_subject", "score_valid"])
+    assert choose_nested(inner).to_dict() == {1: "b", 2: "a"}
+    # what has no test scores is passed over, and what failed in a fold, whose record knows no validation subject
+    assert choose_nested(inner, tested=["a", "baseline"]).to_dict() == {1: "a", 2: "a"}
+    failed = (inner["setting"] == "b") & (inner["subject"] == 1) & (inner["valid_subject"] == 4)
+    inner.loc[failed, ["valid_subject", "score_valid"]] = np.nan
+    assert choose_nested(inner).to_dict() == {1: "a", 2: "a"}
+    assert choose_nested(inner, tested=["b"]).to_dict() == {1: "baseline", 2: "b"}
+
+
+def test_best_three_of_each_method_and_failures_come_last():
+    names = [("mmd", f"m{k}", k / 10) for k in range(5)] + [("adv", "a0", np.nan), ("adv", "a1", 0.1)]
+    scores = pd.DataFrame(names, columns=["method", "setting", "score_valid"])
+    assert best_of_each_method(scores) == ["m4", "m3", "m2", "a1"]
+
+
+def test_a_choice_per_subject_picks_its_rows():
+    found = scores_of_choice(
+        frame(), pd.Series({0: "steady", 1: "brilliant", 2: "steady", 3: "steady", 4: "baseline"})
+    )
+    assert found[0].tolist() == [0.7, 0.8, 0.6, 0.8, 0.6]
+
+
+def test_the_table_has_all_rows_and_gains_against_the_baseline():
+    scores = frame(seeds=(0, 1))
+    table = summarise(scores, choices(scores))
+    assert list(table.index[:3]) == ["baseline", "adv", "mmd"]
+    row = table.loc["AutoTransfer (paper)"]
+    assert row["setting"] == "steady" and row["seeds"] == 2
+    assert row["gain"] == pytest.approx(0.1) and row["worst"] == 0.5
+    assert table.loc["baseline", "p"] == 1
+
+
+def test_statistics_against_known_answers():
+    found = compare([0.7, 0.8, 0.9, 0.75, 0.85], [0.6, 0.6, 0.6, 0.6, 0.6])
+    assert found["p"] == pytest.approx(2 / 2**5) and found["effect"] == 1  # all five moved up
+    assert 0.1 <= found["low"] <= found["gain"] <= found["high"] <= 0.3
+    assert compare([0.5, 0.5], [0.5, 0.5]) == {"gain": 0, "p": 1, "effect": 0, "low": 0, "high": 0}
+
+
+def test_a_gain_within_the_spread_of_seeds_is_not_distinguishable():
+    rng = np.random.default_rng(0)
+    baseline = 0.6 + 0.05 * rng.standard_normal((8, 5))
+    assert seed_spread(baseline + 0.1, baseline)["distinguishable"] is True
+    assert seed_spread(rng.permuted(baseline, axis=1), baseline)["distinguishable"] is False
+    assert seed_spread(baseline[:, :1], baseline[:, :1])["distinguishable"] is None
+
+
+def test_regression_to_the_mean_is_taken_out():
+    """Two decoders alike: the naive gain of weak subjects is clearly positive, the fair one is not."""
+    rng = np.random.default_rng(1)
+    found = [gain_of_weak_subjects(*(0.7 + 0.05 * rng.standard_normal((2, 20, 4)))) for _ in range(200)]
+    naive, fair = (np.mean([f[kind] for f in found]) for kind in ("naive", "fair"))
+    assert naive > 0.015 and abs(fair) < 0.004

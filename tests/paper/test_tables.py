@@ -1,0 +1,167 @@
+"""Are tables and the experiment's own file believed only as nobody has changed them?"""
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from braindecode_censor.paper.identity import FORMAT, open_experiment, read_experiment
+from braindecode_censor.paper.tables import (
+    TableError,
+    break_seal,
+    is_intact,
+    read_index,
+    read_table,
+    seal,
+    was_changed,
+    write_table,
+)
+from braindecode_censor.storage.files import StoreError, clean, locked, write_atomically
+
+FRAME = pd.DataFrame({"setting": ["a", "b"], "score": [0.25, 1 / 3]})
+IDENTITY = {"training": {"lr": 0.1}, "grid": [{"method": "mmd"}], "seeds": [0], "top": 1, "nested": False}
+
+
+def test_a_table_comes_back_to_the_last_bit(tmp_path):
+    write_table(tmp_path, "probes/scores.csv", FRAME)
+    pd.testing.assert_frame_equal(read_table(tmp_path, "probes/scores.csv"), FRAME, check_exact=True)
+    checked = subprocess.run(
+        ["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path, capture_output=True, text=True, timeout=10
+    )
+    assert checked.returncode == 0 and "probes/scores.csv: OK" in checked.stdout
+
+
+@pytest.mark.parametrize("damage", ["edited", "truncated", "gone", "sums gone", "sums edited"])
+def test_a_changed_table_is_refused(tmp_path, damage):
+    write_table(tmp_path, "scores.csv", FRAME)
+    path, sums = tmp_path / "scores.csv", tmp_path / "SHA256SUMS"
+    {
+        "edited": lambda: path.write_text(path.read_text().replace("0.25", "0.26")),
+        "truncated": lambda: path.write_text(path.read_text()[:-5]),
+        "gone": path.unlink,
+        "sums gone": sums.unlink,
+        "sums edited": lambda: sums.write_text("x" + sums.read_text()[1:]),
+    }[damage]()
+    message = "is not there" if damage == "gone" else "is not what was written"
+    with pytest.raises(TableError, match=f"{message}.*autotransfer resume"):
+        read_table(tmp_path, "scores.csv")
+    assert not is_intact(tmp_path, "scores.csv")
+
+
+def test_a_file_of_somebody_else_is_sealed_and_unsealed(tmp_path):
+    path = tmp_path / "journal"
+    assert not was_changed(tmp_path, "journal")
+    path.write_text("one")
+    seal(tmp_path, "journal")
+    assert not was_changed(tmp_path, "journal")
+    path.write_text("two")
+    assert was_changed(tmp_path, "journal")
+    break_seal(tmp_path, "journal")
+    assert not was_changed(tmp_path, "journal")
+
+
+def test_an_index_is_read_without_braindecode(tmp_path):
+    assert read_index(tmp_path).empty
+    lines = "import sys, braindecode_censor.figures.folder, braindecode_censor.paper.tables\n"
+    lines += "print([name for name in ('braindecode', 'moabb', 'mne', 'skorch') if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", lines], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.fixture
+def used(tmp_path):
+    """A folder in which something was trained."""
+    open_experiment(tmp_path, IDENTITY)
+    write_table(tmp_path, "scores.csv", FRAME)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda c: c["identity"].update(training={"lr": 0.2}), "training"),
+        (lambda c: c["identity"].update(seeds=[0, 1]), "seeds"),
+        (lambda c: c["identity"].pop("top"), "top"),
+        (lambda c: c["identity"].update(more=1), "more"),
+        (lambda c: c["provenance"].update(python="2.7"), "provenance"),
+        (lambda c: c["identity"].update(format=FORMAT + 1), "format"),
+        (lambda c: c.pop("sha256"), "sha256"),
+    ],
+)
+def test_an_edited_experiment_is_refused_by_the_name_of_the_key(used, change, named):
+    path = used / "experiment.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    for call in (lambda: read_experiment(used), lambda: open_experiment(used, IDENTITY)):
+        with pytest.raises(ValueError, match=rf"was changed .*\b{named}\b"):
+            call()
+
+
+def test_a_folder_of_another_format_is_refused(used):
+    path = used / "experiment.json"
+    path.write_text(json.dumps({"identity": {"format": 1, "seeds": [0]}, "provenance": {}}))
+    with pytest.raises(ValueError, match=r"is of format 1, and this version .*format 2.*start anew"):
+        open_experiment(used, IDENTITY)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"identity": 3, "provenance": 0}', b"\xff\xfe"])
+def test_an_unreadable_experiment_is_refused(used, content):
+    (used / "experiment.json").write_bytes(content)
+    with pytest.raises(ValueError, match="cannot be read"):
+        open_experiment(used, IDENTITY)
+
+
+def test_files_without_an_experiment_are_refused(used):
+    (used / "experiment.json").unlink()
+    with pytest.raises(ValueError, match=r"holds files but no experiment\.json"):
+        open_experiment(used, IDENTITY)
+    with pytest.raises(ValueError, match="holds no experiment"):
+        read_experiment(used)
+
+
+def test_an_experiment_may_grow_and_not_shrink(used):
+    started = read_experiment(used)["provenance"]
+    more = {
+        **IDENTITY,
+        "seeds": [0, 1],
+        "grid": [{"method": "adv"}, {"method": "mmd"}],
+        "top": 2,
+        "nested": True,
+    }
+    open_experiment(used, more)
+    content = read_experiment(used)
+    assert content["identity"] == {"format": FORMAT, **more} and content["provenance"] == started
+    with pytest.raises(ValueError, match=r"differs in grid, seeds, top, nested.*can be added"):
+        open_experiment(used, IDENTITY)
+    with pytest.raises(ValueError, match=r"differs in training: there .*0\.1.*now .*0\.3"):
+        open_experiment(used, {**more, "training": {"lr": 0.3}})
+
+
+def test_what_json_cannot_hold_is_said(tmp_path):
+    with pytest.raises(ValueError, match="must hold plain numbers, strings and lists"):
+        open_experiment(tmp_path, {"training": {"callbacks": object()}})
+
+
+def test_one_process_at_a_time(tmp_path):
+    with locked(tmp_path), pytest.raises(StoreError, match="another process is working"), locked(tmp_path):
+        pass
+
+
+def test_a_folder_that_is_a_file_is_said(tmp_path):
+    (tmp_path / "out").write_text("")
+    with pytest.raises(StoreError, match=r"cannot write to .*out: .*a file"), locked(tmp_path / "out"):
+        pass
+    with pytest.raises(StoreError, match="a part of the path is a file"):
+        write_atomically(tmp_path / "out" / "x" / "y", b"")
+
+
+def test_what_a_killed_process_left_half_written_goes(tmp_path):
+    (tmp_path / "trainings").mkdir()
+    (tmp_path / "trainings" / "a.json.17.part").write_text("")
+    clean(tmp_path)
+    assert not list(tmp_path.rglob("*.part"))

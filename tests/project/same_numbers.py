@@ -1,0 +1,124 @@
+"""Write down the probabilities of one fit of every kind, or compare them with those written before.
+
+Usage: ``python tests/project/same_numbers.py --write numbers.npz``, then, after a change,
+``python tests/project/same_numbers.py --compare numbers.npz``. Run both on the same machine.
+"""
+
+import argparse
+import inspect
+import sys
+import tempfile
+import warnings
+
+import numpy as np
+import torch
+
+import braindecode_censor as bc
+
+TOLERANCE = 1e-6
+
+
+def make_trials(n_subjects=6, n_trials=24, n_chans=6, n_times=96):
+    """Return trials with an effect of the class and one of the subject."""
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(2), n_subjects * n_trials // 2)
+    subjects = np.repeat(np.arange(n_subjects), n_trials)
+    X = rng.standard_normal((len(y), n_chans, n_times))
+    wave = np.sin(np.linspace(0, 4 * np.pi, n_times))
+    X += 0.7 * y[:, None, None] * wave * rng.standard_normal(n_chans)[:, None]
+    X *= np.exp(0.5 * rng.standard_normal((n_subjects, n_chans)))[subjects][:, :, None]
+    return X.astype(np.float32), y, subjects
+
+
+def fit_callback(X, y, subjects):
+    """Return the probabilities of Braindecode's classifier with the callback."""
+    from braindecode import EEGClassifier
+
+    torch.manual_seed(0)
+    censor = bc.Censor("mmd", mode="conditional", weight=0.3, subjects=subjects)
+    clf = EEGClassifier("EEGNet", callbacks=[censor], max_epochs=3, batch_size=32, train_split=None)
+    return clf.fit(X, y).predict_proba(X)
+
+
+def fit_estimator(X, y, subjects, **options):
+    """Return the probabilities of the estimator, also adapted to the last subject."""
+    train = subjects < subjects.max()
+    clf = bc.CensoredEEGClassifier(**{"max_steps": 12, "batch_size": 40, **options})
+    clf.fit(X[train], y[train], subjects=subjects[train])
+    return np.concatenate([clf.predict_proba(X[~train]), clf.adapt(X[~train]).predict_proba(X[~train])])
+
+
+def fit_search(X, y, subjects, **options):
+    """Return held-out scores, weights and answers of the search."""
+    train = subjects < subjects.max()
+    options = {"target": "unlabeled", "time_limit": None, "verbose": 0, "device": "cpu", **options}
+    clf = bc.AutoTransferClassifier(**options).fit(X[train], y[train], subjects=subjects[train])
+    adapted = clf.adapt(X[~train]).predict_proba(X[~train]).ravel()
+    board = clf.leaderboard_.sort_values("candidate")["mean"].to_numpy(float)
+    return np.concatenate([list(clf.heldout_.scores.values()), board, adapted])
+
+
+def run_experiment(folder):
+    """Return the table of a small experiment of the paper."""
+    names = inspect.signature(bc.AutoTransfer.__init__).parameters
+    spelled = {"seed": "random_state", "top": "n_top", "jobs": "n_jobs"}
+    options = {"seed": 0, "top": 1, "jobs": 1}
+    options = {spelled[name] if spelled[name] in names else name: value for name, value in options.items()}
+    training = {"max_epochs": 3}
+    grid = [{"method": ["mmd", "adv"], "mode": ["marginal", "conditional"], "weight": [0.1]}]
+    data = {"n_subjects": 5, "n_trials": 24}
+    experiment = bc.AutoTransfer(
+        "simulated", folder, grid, training=training, dataset_options=data, **options
+    )
+    result = experiment.run(report=False)
+    print("selected:", result.selected)
+    return result.scores.sort_values(["setting", "subject"])[["score", "score_valid"]].to_numpy(float)
+
+
+def compute():
+    """Return name -> numbers."""
+    X, y, subjects = make_trials()
+    small = [
+        {"name": "net", "network": "EEGNet", "normalize": "euclidean", "max_steps": 8, "batch_size": 24},
+        {"name": "riemann", "classical": "covariance"},
+        {"name": "waveform", "classical": "waveform", "windows": 16},
+    ]
+    paper = {**bc.PAPER, "max_epochs": 3, "max_steps": None, "penalty": None}
+    numbers = {
+        "callback": fit_callback(X, y, subjects),
+        "mmd": fit_estimator(X, y, subjects),
+        "adv": fit_estimator(X, y, subjects, penalty="adv", censoring="complementary", weight=0.03),
+        "mige": fit_estimator(X, y, subjects, penalty="mige", censoring="marginal", weight=0.01),
+        "paper": fit_estimator(X, y, subjects, **paper),
+        "classical": fit_search(X, y, subjects, candidates=small[1:2]),
+        "search": fit_search(X, y, subjects, candidates=small),
+        "max_trainings": fit_search(X, y, subjects, candidates=small, max_trainings=20),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        numbers["experiment"] = run_experiment(folder)
+    return numbers
+
+
+def main():
+    """Write or compare."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write")
+    parser.add_argument("--compare")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    numbers = compute()
+    if args.write:
+        np.savez(args.write, **numbers)
+        return 0
+    before, failed = np.load(args.compare), 0
+    for name, now in numbers.items():
+        same = now.shape == before[name].shape
+        difference = np.nanmax(np.abs(now - before[name])) if same else np.inf
+        failed += difference > TOLERANCE
+        print(f"{name:14} {difference:.1e}" + ("" if difference <= TOLERANCE else "  DIFFERS"))
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
