@@ -92,6 +92,6 @@ def normalize_trials(normalizer, signals, subjects, train):
 
 def normalize_by_person(normalizer, signals, subjects):
     """Normalise trials as those of training are: each person's by the person's own statistics."""
-    if normalizer.how == "population":
+    if normalizer.strategy == "population":
         return normalizer.change(signals)
-    return change_people(signals, subjects, normalizer.how, normalizer.estimator)
+    return change_people(signals, subjects, normalizer.strategy, normalizer.estimator)
