@@ -1,0 +1,33 @@
+"""Fitted estimators as bytes, as they travel from workers and are kept."""
+
+from braindecode_censor.classical.estimator import TangentSpaceClassifier
+from braindecode_censor.storage.tensors import format_of
+from braindecode_censor.training.classifier import CensoredEEGClassifier
+
+__all__ = ["is_network", "is_storable", "pack_model", "unpack_model"]
+
+_CLASSES = (CensoredEEGClassifier, TangentSpaceClassifier)
+
+
+def is_network(estimator):
+    """Return whether an estimator trains a network on a device."""
+    return isinstance(estimator, CensoredEEGClassifier)
+
+
+def is_storable(estimator):
+    """Return whether an estimator can be written without code."""
+    return isinstance(estimator, _CLASSES)
+
+
+def pack_model(estimator):
+    """Return the bytes of a fitted estimator; a user's own one as it is."""
+    return estimator.to_bytes() if is_storable(estimator) else estimator
+
+
+def unpack_model(model, device="cpu", **params):
+    """Return the fitted estimator again; networks compute on the device."""
+    if not isinstance(model, bytes):
+        return model
+    if "classical" in format_of(model):
+        return TangentSpaceClassifier.from_bytes(model)
+    return CensoredEEGClassifier.from_bytes(model, device=device, **params)

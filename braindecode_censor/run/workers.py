@@ -1,0 +1,38 @@
+"""Worker processes: they end with their parent, and know the user's own measures."""
+
+import contextlib
+import os
+import threading
+import time
+
+import psutil
+
+from braindecode_censor.penalties.measures import MEASURES
+
+__all__ = ["add_measures", "end_with"]
+
+_INTERVAL = 0.2  # seconds between two looks at the parent
+
+
+def end_with(parent):
+    """End this process as soon as its parent has ended, however that came about."""
+    if parent == os.getpid() or any(thread.name == "end_with" for thread in threading.enumerate()):
+        return
+    try:
+        process = psutil.Process(parent)
+    except psutil.NoSuchProcess:
+        os._exit(1)
+
+    def watch():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            # is_running() compares start times, so that a new process with the same number is not taken for the parent.
+            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(_INTERVAL)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="end_with", daemon=True).start()
+
+
+def add_measures(measures):
+    """Register measures that the user has defined in the calling process."""
+    MEASURES.update(measures)
