@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-import json
 import threading
 import warnings
 from collections import OrderedDict
@@ -10,8 +9,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
@@ -19,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from braindecode_censor._check import check_choice, check_positive, check_size
 from braindecode_censor.classical import geometry
 from braindecode_censor.classical.features import FEATURES
+from braindecode_censor.storage.tensors import read_tensors, write_tensors
 from braindecode_censor.trials.balance import balanced_weights
 from braindecode_censor.trials.dataset import check_labels, read_signals
 from braindecode_censor.trials.stored import LARGEST_COPY
@@ -26,7 +24,7 @@ from braindecode_censor.trials.subject_labels import find_labels
 
 __all__ = ["TangentSpaceClassifier"]
 
-_FORMAT = "braindecode-censor classical 1"
+_FORMAT = "braindecode-censor TangentSpaceClassifier 1"
 _CACHE_BYTES = 400e6
 _SHORTEST = 16  # samples of a piece, and twice as there are channels, for the sake of covariances
 
@@ -287,29 +285,35 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         person.arrays_, person._stream = dict(self.arrays_), None
         return person
 
-    def save(self, path):
-        """Write everything that was learnt to one safetensors file."""
+    def to_bytes(self):
+        """Return the fitted estimator as bytes in the safetensors format; equal estimators give equal bytes."""
         check_is_fitted(self, "arrays_")
         header = {"params": self.get_params(), "classes": self.classes_.tolist(), "shape": list(self.shape_)}
         header["n_target"] = getattr(self, "n_target_", 0)
-        arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays_.items()}
-        save_file(arrays, path, metadata={"format": _FORMAT, "header": json.dumps(header)})
+        return write_tensors(self.arrays_, header, _FORMAT)
+
+    @classmethod
+    def from_bytes(cls, content):
+        """Return the estimator whose :meth:`to_bytes` these are."""
+        return cls._read_bytes(content, "content")
+
+    def save(self, path):
+        """Write the fitted estimator to one safetensors file."""
+        Path(path).write_bytes(self.to_bytes())
 
     @classmethod
     def load(cls, path):
-        """Read a decoder that :meth:`save` wrote."""
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"{path} is not a file.")
+        """Read an estimator that :meth:`save` wrote."""
+        return cls._read_bytes(Path(path).read_bytes(), path)
+
+    @classmethod
+    def _read_bytes(cls, content, name):
+        header, tensors = read_tensors(content, _FORMAT, name)
         try:
-            with safe_open(path, framework="numpy") as file:
-                metadata = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            header = json.loads(metadata["header"])
             clf = cls(**header["params"])
             clf.classes_, clf.shape_ = np.asarray(header["classes"]), tuple(header["shape"])
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{path} is not a file that TangentSpaceClassifier.save wrote, or it is damaged: {error}."
-            ) from None
-        clf.arrays_, clf.n_target_, clf._stream = arrays, header["n_target"], None
+            clf.n_target_ = header["n_target"]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{name} is damaged: {error}.") from None
+        clf.arrays_, clf._stream = {key: tensor.numpy() for key, tensor in tensors.items()}, None
         return clf

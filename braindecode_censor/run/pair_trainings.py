@@ -1,12 +1,9 @@
 """One training without two people, and what it says about them."""
 
 import contextlib
-import json
-import tempfile
 import time
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import sklearn
@@ -176,28 +173,12 @@ _KINDS = {"classical": TangentSpaceClassifier, "network": CensoredEEGClassifier}
 
 
 def pack_model(estimator):
-    """Return a fitted estimator in the form in which it travels and is kept."""
-    if not isinstance(estimator, tuple(_KINDS.values())):
-        return estimator
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model")
-        estimator.save(path)
-        return _canonical(path.read_bytes())
-
-
-def _canonical(content):
-    """Sort the header of a safetensors file, whose order is random, so that equal models are equal bytes."""
-    size = int.from_bytes(content[:8], "little")
-    header = json.dumps(json.loads(content[8 : 8 + size]), sort_keys=True).encode()
-    header += b" " * (-len(header) % 8)  # the format aligns what follows
-    return len(header).to_bytes(8, "little") + header + content[8 + size :]
+    """Return a fitted estimator in the form in which it travels and is stored."""
+    return estimator.to_bytes() if isinstance(estimator, tuple(_KINDS.values())) else estimator
 
 
 def unpack_model(kind, model, device="cpu"):
     """Return the fitted estimator again."""
     if kind == "own":
         return model
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model")
-        path.write_bytes(model)
-        return _KINDS[kind].load(path, **({"device": device} if kind == "network" else {}))
+    return _KINDS[kind].from_bytes(model, **({"device": device} if kind == "network" else {}))

@@ -1,6 +1,7 @@
 """The estimator: training for people never seen, behind scikit-learn's and MOABB's interface."""
 
 import inspect
+from pathlib import Path
 from typing import ClassVar
 
 import torch
@@ -12,9 +13,9 @@ from braindecode_censor.training.layers import code_of
 from braindecode_censor.training.leakage import subject_leakage
 from braindecode_censor.training.persistence import (
     copy_classifier,
-    load_classifier,
+    read_classifier,
     reduce_classifier,
-    save_classifier,
+    write_classifier,
 )
 from braindecode_censor.training.preparation import normalize_by_person
 from braindecode_censor.training.protocol import _ProtocolClassifier
@@ -408,6 +409,34 @@ class CensoredEEGClassifier(_ProtocolClassifier):
     def __reduce_ex__(self, protocol):
         return reduce_classifier(self) if self._was_fitted else super().__reduce_ex__(protocol)
 
+    def to_bytes(self):
+        """Return the fitted estimator as bytes in the safetensors format, without pickle.
+
+        Returns
+        -------
+        content : bytes
+            Equal estimators give equal bytes.
+        """
+        return write_classifier(self)
+
+    @classmethod
+    def from_bytes(cls, content, **params):
+        """Return the estimator whose :meth:`to_bytes` these are; no code is executed.
+
+        Parameters
+        ----------
+        content : bytes
+            What :meth:`to_bytes` returned.
+        **params
+            As in :meth:`load`.
+
+        Returns
+        -------
+        clf : CensoredEEGClassifier
+            Fitted estimator.
+        """
+        return read_classifier(cls, content, "content", params)
+
     def save(self, path):
         """Write the fitted estimator to one safetensors file, without pickle.
 
@@ -416,26 +445,26 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         path : str or path-like
             File to write.
         """
-        save_classifier(self, path)
+        Path(path).write_bytes(self.to_bytes())
 
     @classmethod
     def load(cls, path, **params):
-        """Read an estimator that :meth:`save` wrote; no code in the file is executed, for there is none.
+        """Read an estimator that :meth:`save` wrote; no code in the file is executed.
 
         Parameters
         ----------
         path : str or path-like
             File to read.
         **params
-            Constructor arguments to change, such as ``device``. A `module` that was no name, and arguments of
-            it that are classes or functions, have to be passed again: a file without code cannot hold them.
+            Constructor arguments to change, such as ``device``. A `module` that is not a name, and its arguments
+            that are classes or functions, have to be passed again: the file holds no code.
 
         Returns
         -------
         clf : CensoredEEGClassifier
-            Ready to predict.
+            Fitted estimator.
         """
-        return load_classifier(cls, path, **params)
+        return read_classifier(cls, Path(path).read_bytes(), path, params)
 
 
 def _own_names():

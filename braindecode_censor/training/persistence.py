@@ -1,27 +1,25 @@
-"""Saving and loading a fitted estimator as one safetensors file: tensors and a JSON header, nothing else; copies."""
+"""A fitted estimator as bytes (tensors and a JSON header), and copies of it."""
 
 import copy
 import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from braindecode_censor._version import __version__
 from braindecode_censor.encoders.resolve import whole_module
+from braindecode_censor.storage.tensors import read_tensors, write_tensors
 from braindecode_censor.training.task_loss import FoldCrossEntropy
 from braindecode_censor.trials.normalize import SubjectNormalizer
 
 __all__ = [
     "copy_classifier",
-    "load_classifier",
+    "read_classifier",
     "read_state",
     "reduce_classifier",
-    "save_classifier",
     "unsaved_params",
+    "write_classifier",
     "write_state",
 ]
 
@@ -29,13 +27,8 @@ _FORMAT = "braindecode-censor classifier 2"
 _FITTED = ("valid_score_", "best_epoch_", "valid_subject_", "signal_args_", "adapted_")
 
 
-def save_classifier(clf, path):
-    """Write a fitted estimator.
-
-    Notes
-    -----
-    What only training needs (optimiser, critic, callbacks, history) is not written.
-    """
+def write_classifier(clf):
+    """Return a fitted estimator as bytes, without what only training needs: optimiser, critic, callbacks, history."""
     clf.check_is_fitted()
     fitted, tensors = read_state(clf)
     header = {
@@ -44,24 +37,26 @@ def save_classifier(clf, path):
         **fitted,
         "version": __version__,
     }
-    save_file(tensors, path, metadata={"format": _FORMAT, "header": json.dumps(header)})
+    return write_tensors(tensors, header, _FORMAT)
 
 
-def load_classifier(kind, path, **params):
-    """Read an estimator that :func:`save_classifier` wrote."""
-    header, tensors = _read(path)
-    missing = [name for name in header["unsaved"] if name not in params]
+def read_classifier(cls, content, name, params):
+    """Return the estimator that :func:`write_classifier` wrote; `name` is what errors call the content."""
+    header, tensors = read_tensors(content, _FORMAT, name)
+    missing = [param for param in header.get("unsaved", ()) if param not in params]
     if missing:
-        given = ", ".join(f"{name}=..." for name in missing)
+        arguments = ", ".join(f"{param}=..." for param in missing)
         raise ValueError(
-            f"{path} was saved from an estimator whose {', '.join(missing)} cannot be written to a file without code: "
-            f"pass load(path, {given}) with what it had."
+            f"{name} was saved from an estimator whose {', '.join(missing)} cannot be written without code: pass "
+            f"load(path, {arguments}) with the same values."
         )
-    clf = kind(**{**header["params"], **params})
     try:
+        clf = cls(**{**header["params"], **params})
         return write_state(clf, header, tensors)
+    except KeyError as error:
+        raise ValueError(f"{name} is damaged: it holds no {error}.") from None
     except RuntimeError as error:
-        raise ValueError(f"{path} does not fit {type(whole_module(clf.module_)).__name__}: {error}") from None
+        raise ValueError(f"{name} does not fit module={clf.module!r}: {error}") from None
 
 
 def read_state(clf):
@@ -78,9 +73,7 @@ def read_state(clf):
         "head": clf.head_ or {},
     }
     tensors = {
-        f"{part}.{name}": tensor.detach().cpu().contiguous()
-        for part, named in parts.items()
-        for name, tensor in named.items()
+        f"{part}.{name}": tensor.detach() for part, named in parts.items() for name, tensor in named.items()
     }
     return fitted, tensors
 
@@ -147,32 +140,6 @@ def unsaved_params(clf):
         and (name in decisive or name.startswith("module__"))
         and value is not FoldCrossEntropy
     }
-
-
-def _read(path):
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"{path} is not a file.")
-    foreign = f"{path} is not a file that CensoredEEGClassifier.save wrote, or it is damaged"
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{foreign}: {error}.") from None
-    if metadata.get("format") != _FORMAT:
-        raise ValueError(
-            f"{foreign}: its format is {metadata.get('format')!r}, expected {_FORMAT!r}. Files of other versions "
-            "cannot be read: train again."
-        )
-    try:
-        header = json.loads(metadata["header"])
-        for name in ("params", "unsaved", "fitted", "classes", "normalizer"):
-            header[name]
-        for name in _FITTED:
-            header["fitted"][name]
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{foreign}: its header cannot be read.") from None
-    return header, tensors
 
 
 def _plain_params(clf):

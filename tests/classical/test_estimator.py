@@ -148,6 +148,9 @@ def test_saved_and_read_again_it_is_the_same(data, options, tmp_path):
     clf, X, y = fitted(data, **options)
     for decoder in (clf, clf.adapt(X)):
         decoder.save(tmp_path / "clf.safetensors")
+        content = decoder.to_bytes()
+        assert (tmp_path / "clf.safetensors").read_bytes() == content
+        assert TangentSpaceClassifier.from_bytes(content).to_bytes() == content
         again = TangentSpaceClassifier.load(tmp_path / "clf.safetensors")
         np.testing.assert_array_equal(again.predict_proba(X), decoder.predict_proba(X))
         np.testing.assert_array_equal(again.stream().predict_proba(X), decoder.stream().predict_proba(X))
@@ -242,5 +245,5 @@ def test_bad_input(data, tmp_path):
     with pytest.warns(UserWarning, match="does not use y"):
         clf.adapt(X[:4], y[:4])
     (tmp_path / "x").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=r"is not a file that TangentSpaceClassifier.save wrote"):
+    with pytest.raises(ValueError, match=r"x is not a saved braindecode-censor TangentSpaceClassifier, or it is damaged"):
         TangentSpaceClassifier.load(tmp_path / "x")
