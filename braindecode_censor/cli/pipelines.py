@@ -20,7 +20,7 @@ def run(args):
     """List or write the pipelines."""
     from braindecode_censor.paper.pipelines import pipelines_folder, write_pipelines
 
-    paths = write_pipelines(args.out) if args.out else sorted(pipelines_folder().rglob("*.yml"))
+    paths = write_pipelines(args.out) if args.out else sorted(pipelines_folder().glob("*.yml"))
     paths = [str(path) for path in paths]
     print(json.dumps({"pipelines": paths}, indent=1) if args.json else "\n".join(paths))
     return 0

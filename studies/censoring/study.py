@@ -7,7 +7,7 @@ import torch
 
 from braindecode_censor.fleet import train_fleet
 from braindecode_censor.paper.grid import METHODS
-from braindecode_censor.paper.side_by_side import Networks, leakage_of_codes
+from studies.censoring.side_by_side import Networks, leakage_of_codes
 from braindecode_censor.search.family import BASELINE, censored_candidates, find_candidates
 from braindecode_censor.trials.normalize import SubjectNormalizer, normalize_people, people_statistics
 

@@ -1,10 +1,12 @@
-"""Are the shipped YAML files the grid's, and does MOABB run every one of them?"""
+"""The shipped YAML files equal the grid, and MOABB runs every one of them."""
 
 import moabb
 import moabb.datasets
+import moabb.paradigms
 import numpy as np
 import pytest
 import yaml
+from moabb.analysis.plotting import _simplify_names
 from moabb.datasets.fake import FakeDataset
 from moabb.datasets.utils import _init_dataset
 from moabb.evaluations import CrossSubjectEvaluation
@@ -12,166 +14,129 @@ from moabb.evaluations.protocols import CrossSubjectMode
 from moabb.pipelines.utils import create_pipeline_from_config
 
 import braindecode_censor as bc
-from braindecode_censor.cli.main import main
-from braindecode_censor.datasets import ERP, SimulatedSubjects
+from braindecode_censor.cli.pipelines import run
+from braindecode_censor.datasets import ERP, EpochsParadigm, SimulatedSubjects
 from braindecode_censor.paper.grid import METHODS, QUICK_GRID
-from braindecode_censor.paper.pipelines import PARADIGM_FOLDERS, pipeline_texts, pipelines_folder
+from braindecode_censor.paper.pipelines import PARADIGM_NAMES, pipeline_texts, pipelines_folder
 from braindecode_censor.trials.normalize import SubjectNormalizer
 
-TIERS = {
+TEXTS = pipeline_texts()
+CS_MODES = {
     "transfer_none.yml": "TRAIN",
+    "transfer_none_uncensored.yml": "TRAIN",
     "transfer_unlabeled.yml": "TRAIN_AND_TARGET_UNLABELED_FULL",
     "transfer_riemann.yml": "TRAIN_AND_TARGET_UNLABELED_20P",
     "transfer_labeled.yml": "TRAIN_AND_TARGET_LABELED_50P",
 }
-N_FILES = 16 + len(TIERS)
-SMALL = {"n_trials": 16, "n_chans": 4, "duration": 1.0}
+MOABB_PARADIGM = {"ERP": "p300", "ErrorPotentials": "errp", "FacesHouses": "ecog", "EMGGestures": "emg"}
+# MOABB runs all files of one paradigm here; for the others two show that the paradigm is found.
+SAMPLE = ("baseline.yml", "mige_complementary.yml")
+# 500 epochs become one, and 1500 steps become two.
+SHORT = (("max_epochs: 500", "max_epochs: 1"), ("max_steps: 1500", "max_steps: 2"))
 
 
-@pytest.fixture(scope="module")
-def texts():
-    """What the files should say; not to be changed."""
-    return pipeline_texts()
-
-
-class TinyErp(SimulatedSubjects):
+class Tiny(SimulatedSubjects):
     """Four subjects, made without arguments, as MOABB makes its datasets."""
 
-    kind, label = "erp", "ERP"
+    paradigm_name = "ERP"
 
     def __init__(self):
-        super().__init__(
-            4, **SMALL, sfreq=64.0 if self.kind == "erp" else 250.0, kind=self.kind, n_classes=None
-        )
-        self.paradigm = {
-            "ERP": "p300",
-            "ErrorPotentials": "errp",
-            "FacesHouses": "ecog",
-            "EMGGestures": "emg",
-        }[self.label]
-        self.code = f"Tiny-{self.label}"
+        kind = "emg" if self.paradigm_name == "EMGGestures" else "erp"
+        options = {"n_chans": 4, "duration": 1.0, "kind": kind, "n_classes": None}
+        super().__init__(4, 16, sfreq=250.0 if kind == "emg" else 64.0, **options)
+        self.paradigm, self.code = MOABB_PARADIGM[self.paradigm_name], f"Tiny-{self.paradigm_name}"
 
 
-class TinyErrP(TinyErp):
-    label = "ErrorPotentials"
+TINY = {name: type(f"Tiny{name}", (Tiny,), {"paradigm_name": name}) for name in MOABB_PARADIGM}
 
 
-class TinyFaces(TinyErp):
-    label = "FacesHouses"
-
-
-class TinyEmg(TinyErp):
-    kind, label = "emg", "EMGGestures"
-
-
-TINY = {cls.label: cls for cls in (TinyErp, TinyErrP, TinyFaces, TinyEmg)}
-
-
-def test_the_files_are_the_grid(texts):
+def test_pipeline_files_equal_the_grid():
     folder = pipelines_folder()
-    found = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.yml")}
-    assert found == texts
-    for paradigm in PARADIGM_FOLDERS:
-        read = {
-            name.split("/")[1]: yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-            for name, text in found.items()
-            if name.startswith(paradigm + "/")
-        }
-        assert {name for name in read if name.startswith("transfer")} == set(TIERS)
-        assert len({content["name"] for content in read.values()}) == len(read) == N_FILES
-        contents = [content for name, content in read.items() if name not in TIERS]
-        parameters = [content["pipeline"][0]["parameters"] for content in contents]
-        pairs = {(p["penalty"], p["penalty"] and p["censoring"]) for p in parameters}
-        modes = ("marginal", "conditional", "complementary")
-        assert pairs == {(None, None), *((m, mode) for m in METHODS for mode in modes)}
-        assert all(len(content["citations"]) == 2 for content in contents)
-        for p in parameters:
-            weights = [entry["weight"] for entry in QUICK_GRID if entry["method"] == p["penalty"]]
-            assert p["penalty"] is None or p["weight"] in weights[0]
+    assert {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.yml")} == TEXTS
+    contents = {name: yaml.safe_load(text) for name, text in TEXTS.items()}
+    assert len(contents) <= 25
+    short_names = {_simplify_names(content["name"]) for content in contents.values()}
+    assert len(short_names) == len(contents), "MOABB's summary plot shows the first word of a name"
+    assert contents.pop("own_files.yml")["paradigms"] == ["EpochsParadigm"]
+    assert all(content["paradigms"] == list(PARADIGM_NAMES) for content in contents.values())
+    assert all(len(content["citations"]) == 2 for content in contents.values())
+    steps = [c["pipeline"][0]["parameters"] for name, c in contents.items() if name not in CS_MODES]
+    modes = ("marginal", "conditional", "complementary")
+    pairs = {(p["penalty"], p["penalty"] and p["censoring"]) for p in steps}
+    assert pairs == {(None, None), *((method, mode) for method in METHODS for mode in modes)}
+    weights = {entry["method"]: entry["weight"] for entry in QUICK_GRID}
+    assert all(p["penalty"] is None or p["weight"] in weights[p["penalty"]] for p in steps)
 
 
 @pytest.fixture
-def known(monkeypatch):
-    """MOABB knows the tiny datasets for the time of a test."""
+def registered(monkeypatch):
+    """MOABB lists the tiny datasets and the paradigm of own files during a test."""
     bc.register()
     for cls in TINY.values():
         monkeypatch.setattr(moabb.datasets, cls.__name__, cls, raising=False)
+    monkeypatch.setattr(moabb.paradigms, "EpochsParadigm", EpochsParadigm, raising=False)
     _init_dataset()
     yield
     monkeypatch.undo()
     _init_dataset()
 
 
-# MOABB runs all files of one paradigm; those of the others differ in the paradigm's name alone.
-SOME = ("baseline.yml", "mige_complementary.yml")
+def dataset_of(paradigm):
+    if paradigm in TINY or paradigm == "EpochsParadigm":
+        return TINY.get(paradigm, TINY["ERP"])()
+    kind, events = "imagery", ("left_hand", "right_hand")
+    if paradigm == "P300":
+        kind, events = "p300", ("Target", "NonTarget")
+    sizes = {"n_sessions": 1, "n_runs": 1, "n_subjects": 4, "n_events": 12, "duration": 40}
+    return FakeDataset(event_list=events, paradigm=kind, seed=7, **sizes)
 
 
-@pytest.mark.parametrize("paradigm", PARADIGM_FOLDERS)
-def test_benchmark_runs_the_files(paradigm, texts, known, tmp_path, monkeypatch):
-    """Unchanged but for the 500 epochs, which are one here, and the 1500 steps, which are two."""
-    for name, text in texts.items():
-        folder, file = name.split("/")
-        if folder == paradigm and (paradigm == "ERP" or file in SOME):
-            path = tmp_path / "pipelines" / file
-            path.parent.mkdir(exist_ok=True)
-            short = text.replace("max_epochs: 500", "max_epochs: 1").replace(
-                "max_steps: 1500", "max_steps: 2"
-            )
-            path.write_text(short)
-    if paradigm in TINY:
-        dataset = TINY[paradigm]()
-    else:
-        kind, events = {"P300": ("p300", ("Target", "NonTarget"))}.get(
-            paradigm, ("imagery", ("left_hand", "right_hand"))
-        )
-        dataset = FakeDataset(
-            event_list=events,
-            n_sessions=1,
-            n_runs=1,
-            n_subjects=4,
-            paradigm=kind,
-            n_events=12,
-            duration=40,
-            seed=7,
-        )
+@pytest.mark.parametrize("paradigm", [*PARADIGM_NAMES, "EpochsParadigm"])
+def test_benchmark_runs_the_files(paradigm, registered, tmp_path, monkeypatch):
+    (tmp_path / "pipelines").mkdir()
+    for name, text in TEXTS.items():
+        if paradigm in ("ERP", "EpochsParadigm") or name in SAMPLE:
+            for long, short in SHORT:
+                text = text.replace(long, short)
+            (tmp_path / "pipelines" / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     results = moabb.benchmark(
         pipelines=str(tmp_path / "pipelines"),
         evaluations=["CrossSubject"],
         paradigms=[paradigm],
-        include_datasets=[dataset],
+        include_datasets=[dataset_of(paradigm)],
         results=str(tmp_path / "results"),
         output=str(tmp_path / "output"),
         n_jobs=1,
     )
-    count = N_FILES if paradigm == "ERP" else len(SOME)
+    count = {"ERP": len(TEXTS) - 1, "EpochsParadigm": 1}.get(paradigm, len(SAMPLE))
     assert len(results) == count * 4 and results["pipeline"].nunique() == count
     assert np.isfinite(results["score"]).all()
 
 
-@pytest.mark.parametrize("name", TIERS)
-def test_every_tier_runs_in_its_mode_and_uses_the_persons_trials(name, texts, tmp_path, monkeypatch):
-    content = yaml.safe_load(texts[f"ERP/{name}"])
+@pytest.mark.parametrize("name", CS_MODES)
+def test_transfer_file_uses_the_target_data_of_its_mode(name, tmp_path, monkeypatch):
+    content = yaml.safe_load(TEXTS[name])
     content["pipeline"][0]["parameters"] |= {"max_steps": 2} if "riemann" not in name else {}
-    pipeline = create_pipeline_from_config(content["pipeline"])
-    seen = []
+    target_sizes = []
     add = SubjectNormalizer._add_to_target
     monkeypatch.setattr(
-        SubjectNormalizer, "_add_to_target", lambda self, X: seen.append(len(X)) or add(self, X)
+        SubjectNormalizer, "_add_to_target", lambda self, X: target_sizes.append(len(X)) or add(self, X)
     )
-    mode = CrossSubjectMode[TIERS[name]]
+    mode = CrossSubjectMode[CS_MODES[name]]
     evaluation = CrossSubjectEvaluation(
-        ERP(), datasets=[TinyErp()], cs_mode=mode, hdf5_path=str(tmp_path), overwrite=True
+        ERP(), datasets=[TINY["ERP"]()], cs_mode=mode, hdf5_path=str(tmp_path), overwrite=True
     )
-    results = evaluation.process({content["name"]: pipeline})
-    assert len(results) == 4
-    assert results["score"].between(0, 1).all()
+    results = evaluation.process({content["name"]: create_pipeline_from_config(content["pipeline"])})
+    assert len(results) == 4 and results["score"].between(0, 1).all()
     n_target = round(16 * mode.calibration_size)
-    assert seen == ([] if n_target == 0 else pytest.approx([n_target] * 4, abs=1))
+    assert target_sizes == ([] if n_target == 0 else pytest.approx([n_target] * 4, abs=1))
 
 
-def test_the_command_lists_and_writes(texts, tmp_path, capsys):
-    assert main(["pipelines"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == N_FILES * len(PARADIGM_FOLDERS)
-    assert main(["pipelines", "--out", str(tmp_path)]) == 0
-    assert {p.relative_to(tmp_path).as_posix(): p.read_text() for p in tmp_path.rglob("*.yml")} == texts
+def test_pipelines_command_lists_and_writes(tmp_path, capsys):
+    from argparse import Namespace
+
+    assert run(Namespace(out=None, json=False)) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(TEXTS)
+    assert run(Namespace(out=str(tmp_path / "new"), json=False)) == 0
+    assert {path.name: path.read_text() for path in (tmp_path / "new").iterdir()} == TEXTS

@@ -58,10 +58,10 @@ def test_it_is_short():
 def test_somebody_who_takes_the_pipelines_as_they_are(small, tmp_path, monkeypatch):
     folder = ROOT / "moabb_pipelines"
     (text,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), flags=re.DOTALL)
-    pipeline = (folder / "ERP" / "mmd_marginal.yml").read_text()
-    (tmp_path / "moabb_pipelines" / "ERP").mkdir(parents=True)
+    pipeline = (folder / "mmd_marginal.yml").read_text()
+    (tmp_path / "moabb_pipelines").mkdir()
     short = re.sub(r"max_epochs: \d+", "max_epochs: 2", pipeline)
-    (tmp_path / "moabb_pipelines" / "ERP" / "mmd_marginal.yml").write_text(short)
+    (tmp_path / "moabb_pipelines" / "mmd_marginal.yml").write_text(short)
     monkeypatch.chdir(tmp_path)
     results = run(text.replace("moabb.benchmark(", "results = moabb.benchmark("))["results"]
     assert sorted(results["subject"].astype(int)) == [1, 2, 3, 4]
