@@ -1,1 +1,1 @@
-"""Networks: the fast EEGNet with its parts, and names that stand for networks."""
+"""Networks: the fast EEGNet and its layers, and the resolution of names."""

@@ -1,4 +1,4 @@
-"""EEGNet with its first block reordered: the same function and the same training, several times faster."""
+"""EEGNet with its first block reordered: equal outputs and equal training, several times faster."""
 
 import torch
 from braindecode.models import EEGNet
@@ -17,7 +17,7 @@ from braindecode_censor.encoders.filters import (
 from braindecode_censor.encoders.lagmoments import batch_covariance, batch_moments, lag_moments
 from braindecode_censor.encoders.norm import is_eager, normalised_filters, under_vmap
 
-# layers whose forward is never called, because their work is done in another order
+# Layers whose forward is not called, because their operations run in another order.
 _REORDERED = (
     "ensuredims",
     "dimshuffle",
@@ -31,10 +31,10 @@ _REORDERED = (
 
 
 class FastEEGNet(EEGNet):
-    r"""Braindecode's EEGNet, reordered: equal outputs, gradients and buffers, at a fraction of the cost.
+    r"""Braindecode's EEGNet with reordered operations: equal outputs, gradients and buffers at lower cost.
 
-    Stock EEGNet filters every channel in time and then keeps ``F1 · D`` mixtures of them. All of this is
-    linear once the batch statistics are known, so here channels are mixed first and filtered after:
+    Stock EEGNet filters every channel in time and then computes ``F1 · D`` mixtures of channels. These operations
+    are linear for given batch statistics, so channels are mixed first and filtered afterwards:
 
     .. math::
         o_{nfdt} = a_f \sum_k w_{fk} \sum_c u_{fdc}\, \tilde x_{nc,t+k} + b_f \sum_c u_{fdc},
@@ -52,12 +52,12 @@ class FastEEGNet(EEGNet):
     n_chans, n_outputs, n_times : int or None
         Channels, classes and samples of a trial, as in every Braindecode model.
     activation : type of nn.Module
-        Non-linearity.
+        Activation function.
     final_layer_with_constraint : bool
         Flatten and max-norm linear layer, the paper's classifier. Stock EEGNet's default, a convolution, is
         deprecated there.
     chs_info, input_window_seconds, sfreq : optional
-        Other ways to give the signal's size, as in every Braindecode model.
+        Alternative arguments for the size of the signal, as in every Braindecode model.
     **options
         All other options of :class:`braindecode.models.EEGNet`: ``F1``, ``D``, ``F2``, ``kernel_length``,
         ``depthwise_kernel_length``, ``pool1_kernel_size``, ``pool2_kernel_size``, ``pool_mode``,
@@ -65,9 +65,9 @@ class FastEEGNet(EEGNet):
 
     Notes
     -----
-    When a hook sits on one of the reordered layers, or one of them was changed (as
-    ``to_dense_prediction_model`` does), the stock order runs instead, so that the hook is called. Second
-    derivatives in the parameters are available under ``torch.func`` only, or when ``x`` wants a gradient.
+    If one of the reordered layers has a hook or was changed (as ``to_dense_prediction_model`` does), the stock
+    order runs instead, so that the hook is called. Second derivatives in the parameters are available only under
+    ``torch.func`` or if ``x`` requires a gradient.
 
     Examples
     --------
@@ -107,37 +107,36 @@ class FastEEGNet(EEGNet):
                 layer.parametrizations.weight[0] = MaxNorm(layer.max_norm)
 
     def lag_moments(self, x):
-        """Moments of each trial that ``forward`` would otherwise compute in every training step.
+        """Return the moments of each trial that ``forward`` would otherwise compute in every training step.
 
         Parameters
         ----------
         x : Tensor of shape (n_trials, n_chans, n_times)
-            Trials exactly as the model will see them, normalised and not yet padded.
+            Trials as the model receives them, normalised and not padded.
 
         Returns
         -------
-        Tensor of shape (n_trials, kernel_length, 1 + kernel_length)
-            Hand ``moments[idx]`` to the model beside ``x[idx]``.
+        moments : Tensor of shape (n_trials, kernel_length, 1 + kernel_length)
+            Moments; pass ``moments[idx]`` to the model together with ``x[idx]``.
         """
         return lag_moments(x, self.kernel_length)
 
     def forward(self, x, moments=None, masks=()):
-        """Class scores.
+        """Return class scores.
 
         Parameters
         ----------
         x : Tensor of shape (n_trials, n_chans, n_times)
             Batch.
         moments : Tensor of shape (n_trials, kernel_length, 1 + kernel_length) or None
-            :meth:`lag_moments` of the same trials. They change nothing but the time a training step takes;
-            evaluation does not need them, and they are ignored when ``x`` wants a gradient.
+            :meth:`lag_moments` of the same trials. They only change the duration of a training step;
+            evaluation does not need them, and they are ignored if ``x`` requires a gradient.
         masks : tuple of Tensor
-            Masks to multiply by in the place of the two dropout layers, which otherwise draw their own; see
-            :meth:`takes_masks` for when they are taken.
+            Masks of the two dropout layers, which otherwise draw them; see :meth:`takes_masks`.
 
         Returns
         -------
-        Tensor of shape (n_trials, n_outputs)
+        scores : Tensor of shape (n_trials, n_outputs)
             Scores before the softmax.
         """
         if x.ndim == 4 and x.shape[-1] == 1:
@@ -148,23 +147,22 @@ class FastEEGNet(EEGNet):
         h = _pool(self.pool_1, _activate(self.elu_1, self._first_block(x, moments)))
         h = self._separable_block(_drop(self.drop_1, h, first))
         h = _pool(self.pool_2, self.elu_2(self.bnorm_2(h)))
-        return self.final_layer(
-            _drop(self.drop_2, h.contiguous(), second)
-        )  # as hooks on the final layer know it
+        # Contiguous, as hooks on the final layer expect it.
+        return self.final_layer(_drop(self.drop_2, h.contiguous(), second))
 
     def takes_masks(self):
-        """Tell whether ``forward`` takes dropout masks.
+        """Return True if ``forward`` uses the argument `masks`.
 
         Returns
         -------
         takes : bool
-            False if somebody has changed or hooked a layer, so that the stock order runs or dropout is watched.
+            False if a layer was changed or has a hook, so that the stock order or the dropout layers run.
         """
         return self._can_reorder() and not (_has_hooks(self.drop_1) or _has_hooks(self.drop_2))
 
     def _can_reorder(self):
-        """Whether the layers are still those of a whole, unhooked EEGNet."""
-        if "final_layer" not in self._modules:  # Braindecode's constructor runs what is built so far
+        """Return True if the layers are those of a complete EEGNet without hooks."""
+        if "final_layer" not in self._modules:  # Braindecode's constructor runs the incomplete network.
             return False
         layers = [self._modules[name] for name in _REORDERED]
         if any(_has_hooks(layer) for layer in layers):
@@ -173,28 +171,28 @@ class FastEEGNet(EEGNet):
         return len(convolutions) == 4 and all(c.stride == c.dilation == (1, 1) for c in convolutions)
 
     def _first_block(self, x, moments):
-        """Temporal filters, batch norm, spatial filters, batch norm: shape (n_trials, F1 · D, 1, n_out)."""
+        """Return the output (n_trials, F1 · D, 1, n_out) of both filters and their batch norms."""
         mixing = self.conv_spatial.weight.flatten(1)
         norm, padding = self.bnorm_1, self.kernel_length // 2
         cancels = norm.training and norm.momentum is not None
         filters, shift = self._temporal_filters(x, moments, differentiable=x.requires_grad or not cancels)
         if not cancels:
             return norm(mix_and_filter(x, mixing, filters, self._offset(shift, mixing), padding))
-        # Batch statistics take any constant out again, so only the running mean hears of the offset. Its
-        # gradient is zero; stock EEGNet has rounding errors there, which Adam blows up to full steps.
+        # Batch statistics remove any constant, so the offset only enters the running mean. Its gradient is zero;
+        # stock EEGNet has rounding errors there, which Adam amplifies to full steps.
         running, h = norm.running_mean.clone(), mix_and_filter(x, mixing, filters, None, padding)
         h = F.batch_norm(h, running, norm.running_var, norm.weight, norm.bias, True, norm.momentum, norm.eps)
-        with torch.no_grad():  # into the buffer only now: the backward pass keeps what batch_norm was given
+        with torch.no_grad():  # The buffer changes after batch_norm, whose backward pass keeps its argument.
             norm.num_batches_tracked.add_(1)
             norm.running_mean.copy_(running + norm.momentum * self._offset(shift, mixing))
         return h
 
     def _offset(self, shift, mixing):
-        """Constant that a filter's batch norm adds to each of its mixtures, shape (F1 · D,)."""
+        """Return the constant (F1 · D,) that the batch norm of a filter adds to each of its mixtures."""
         return (shift.unsqueeze(1) * mixing.sum(1).view(self.F1, self.D)).flatten().to(mixing.dtype)
 
     def _temporal_filters(self, x, moments, differentiable):
-        """Temporal filters that carry the scale of their batch norm, and its shift: (F1, K), (F1,)."""
+        """Return the temporal filters (F1, K), scaled by their batch norm, and its shift (F1,)."""
         norm, weight = self.bnorm_temporal, self.conv_temporal.weight.flatten(1)
         self._check_moments(x, moments)
         if norm.training:
@@ -208,24 +206,25 @@ class FastEEGNet(EEGNet):
         else:
             mean = norm.running_mean
             scale = (norm.running_var + norm.eps).rsqrt()
-            if norm.affine:  # the zero: weight decay skips a parameter that has no gradient at all
+            if norm.affine:  # The zero gives the bias a gradient: without one, weight decay skips it.
                 scale = scale * norm.weight + 0.0 * norm.bias
             filters = scale.unsqueeze(1) * weight
         return filters, norm.bias - scale * mean if norm.affine else -scale * mean
 
     def _check_moments(self, x, moments):
+        """Raise for moments of another shape than that of the trials."""
         expected = (x.shape[0], self.kernel_length, 1 + self.kernel_length)
         if moments is not None and moments.shape != expected:
             raise ValueError(
-                f"moments must have shape {expected}, got {tuple(moments.shape)}: "
-                "pass model.lag_moments(X)[idx] beside X[idx]."
+                f"moments has shape {tuple(moments.shape)}, expected {expected}: "
+                "pass model.lag_moments(X)[idx] together with X[idx]."
             )
 
     def _separable_block(self, h):
-        """Depthwise and pointwise convolution as one dense convolution, ``W[o, i, k] = p[o, i] d[i, k]``."""
+        """Return the output of the separable convolution, as one dense one with ``W[o, i, k] = p[o, i] d[i, k]``."""
         weight = self.conv_separable_point.weight * self.conv_separable_depth.weight.transpose(0, 1)
         padding = self.conv_separable_depth.padding
-        if under_vmap():  # where F.conv2d becomes a convolution of as many groups as there are members
+        if under_vmap():  # There F.conv2d becomes a convolution with one group per replica.
             return toeplitz_convolve(h.squeeze(2), weight.squeeze(2), padding[1]).unsqueeze(2)
         if prefers_channels_last(h):
             return convolve_channels_last(h, weight, padding[1])
@@ -233,31 +232,31 @@ class FastEEGNet(EEGNet):
 
 
 class MaxNorm(nn.Module):
-    """What ``torch.renorm`` does along the first axis, with a cheaper gradient and for ``vmap`` too."""
+    """Parametrisation equal to ``torch.renorm`` along the first axis, with a cheaper gradient and ``vmap``."""
 
     def __init__(self, max_norm):
         super().__init__()
         self.max_norm = max_norm
 
     def forward(self, weight):
-        """Shrink the rows that are too long."""
+        """Return the weight with rows of norm at most `max_norm`."""
         if not is_eager():
             return weight * _shrinkage(_row_norms(weight), self.max_norm)[0]
         norm = _row_norms(weight.detach())
-        # Looking waits on other devices; a fake tensor, which has no values to look at, is of another type.
-        can_look = weight.device.type == "cpu" and type(norm) is torch.Tensor
-        if can_look and (not norm.numel() or norm.max().item() <= self.max_norm):
+        # Reading a value waits on other devices; a fake tensor, which has no values, is of another type.
+        can_read = weight.device.type == "cpu" and type(norm) is torch.Tensor
+        if can_read and (not norm.numel() or norm.max().item() <= self.max_norm):
             return weight.clone()
         return _Shrink.apply(weight, norm, self.max_norm)
 
 
 def _row_norms(weight):
-    """Norm of every row, shape (n_rows, 1, ...)."""
+    """Return the norm of every row, shape (n_rows, 1, ...)."""
     return torch.linalg.vector_norm(weight, dim=tuple(range(1, weight.ndim)), keepdim=True)
 
 
 def _shrinkage(norm, max_norm):
-    """Factor of every row, at most one, and minus its derivative in the row over the row."""
+    """Return factors of the rows, at most one, and the slopes: the gradient of a factor is minus slope times row."""
     long, safe = norm > max_norm, norm.clamp_min(max_norm)
     divisor = safe + 1e-7
     factor = max_norm / divisor
@@ -269,44 +268,45 @@ class _Shrink(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, weight, norm, max_norm):
-        """Shrink the rows that are too long."""
+        """Return the renormalised weight."""
         ctx.save_for_backward(weight, norm)
         ctx.max_norm = max_norm
         return torch.renorm(weight, 2, 0, max_norm)
 
     @staticmethod
     def backward(ctx, grad):
-        """Gradient in the weight."""
+        """Return the gradient in the weight."""
         weight, norm = ctx.saved_tensors
-        if torch.is_grad_enabled():  # for second derivatives, which go through the norm
+        if torch.is_grad_enabled():  # Second derivatives go through the norm.
             norm = _row_norms(weight)
         factor, slope = _shrinkage(norm, ctx.max_norm)
         along = (grad * weight).sum(tuple(range(1, grad.ndim)), keepdim=True)
         return factor * grad - slope * along * weight, None, None
 
 
-def _is_plain(layer, kind):
-    """Whether a layer is of this very kind, and nobody has changed what it does or waits to hear of it."""
-    return type(layer) is kind and "forward" not in vars(layer) and not _has_hooks(layer)
+def _is_plain(layer, layer_type):
+    """Return True if a layer has exactly this type, the original forward and no hooks."""
+    return type(layer) is layer_type and "forward" not in vars(layer) and not _has_hooks(layer)
 
 
 def _has_hooks(layer):
+    """Return True if a layer has any forward or backward hook."""
     return bool(
         layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
     )
 
 
 def _activate(layer, h):
-    """Output of an activation layer, in place of its input where the layer is a plain ELU."""
-    # Batch norm keeps its input for the backward pass, not its output. ELU in place keeps its output, from which
-    # the gradient needs no second exponential.
+    """Return the output of an activation layer, computed in place for a plain ELU."""
+    # The backward pass of batch norm needs its input, not its output. That of ELU in place needs the output, which
+    # saves a second exponential.
     if _is_plain(layer, nn.ELU):
         return F.elu(h, layer.alpha, inplace=True)
     return layer(h)
 
 
 def _pool(layer, h):
-    """Output of a pooling layer; under ``vmap`` plain means, whose backward pass is cheaper on a GPU."""
+    """Return the output of a pooling layer; under ``vmap`` by means, whose backward pass is cheaper on a GPU."""
     plain = type(layer) is nn.AvgPool2d and layer.kernel_size == layer.stride and layer.padding in (0, (0, 0))
     size = layer.kernel_size
     if not (plain and under_vmap() and isinstance(size, tuple) and size[0] == 1 and not layer.ceil_mode):
@@ -315,14 +315,14 @@ def _pool(layer, h):
 
 
 def _drop(layer, h, mask=None):
-    """Output of a dropout layer, with the mask that it has in stock EEGNet, in whatever order `h` lies in memory."""
+    """Return the output of a dropout layer with the mask of stock EEGNet, for any memory format of `h`."""
     if mask is not None:
         return h.contiguous() * mask
-    plain = type(h) is torch.Tensor and not has_torch_function((h,))  # nobody waits to hear of the dropout
+    plain = type(h) is torch.Tensor and not has_torch_function((h,))  # no mode or subclass intercepts dropout
     fast = _is_plain(layer, nn.Dropout) and prefers_channels_last(h) and plain
     if fast and layer.training and 0 < layer.p < 1:
         return h * dropout_mask(h.shape, layer.p, h.dtype, memory_format=torch.channels_last)
-    return layer(h.contiguous())  # a mask is drawn in memory order
+    return layer(h.contiguous())  # A mask is drawn in memory order.
 
 
 def _update_running(norm, mean, unbiased_var):

@@ -1,4 +1,4 @@
-"""Filters and convolutions in time, in the fastest form for each place."""
+"""Filters and convolutions in time, in the fastest form for each device and transform."""
 
 import torch
 from torch.nn import functional as F
@@ -8,13 +8,13 @@ from braindecode_censor.encoders.norm import is_eager
 
 
 def mix_and_filter(x, mixing, weight, offset, padding):
-    """Mix channels, filter each mixture in time, add a constant.
+    """Mix channels, filter each mixture in time and add a constant; return (n_trials, F1 · D, 1, n_out).
 
     ``y[n, fd, t] = Σ_k w[f, k] Σ_c u[fd, c] x̃[n, c, t + k] + o[fd]`` with ``x̃`` zero-padded on either side.
     """
     depth = mixing.shape[0] // weight.shape[0]
     mixed = torch.bmm(x.mT, mixing.T.expand(x.shape[0], -1, -1)).mT
-    if prefers_channels_last(mixed):  # not of x: under autocast the mixtures are of half precision
+    if prefers_channels_last(mixed):  # The mixtures, not x: under autocast they have half precision.
         return _DepthwiseFilter.apply(mixed.unsqueeze(2), weight, offset, padding)
     groups = mixed.unflatten(1, (-1, depth)).transpose(0, 1)
     y = toeplitz_filter(groups.flatten(1, 2), weight, padding)
@@ -23,32 +23,31 @@ def mix_and_filter(x, mixing, weight, offset, padding):
 
 
 def prefers_channels_last(x):
-    """Whether convolutions of few channels should have these last in memory.
+    """Return True if convolutions of few channels are fastest with the channels last in memory.
 
-    oneDNN's depthwise convolution is then the fastest filter there is, but it exists for eager float32 on the
-    CPU alone. Under ``vmap`` it would have to copy, ``torch.compile`` fuses the plain operations better, and
-    other devices like large matrix products.
+    oneDNN's depthwise convolution is then the fastest filter, but only for eager float32 on the CPU. Under ``vmap``
+    it copies, ``torch.compile`` fuses plain operations better, and GPUs prefer large matrix products.
     """
     return x.device.type == "cpu" and x.dtype == torch.float32 and is_eager()
 
 
 class _DepthwiseFilter(torch.autograd.Function):
-    """Correlate each signal with its own filter: a depthwise convolution with cheap gradients.
+    """Correlation of each signal with its filter: a depthwise convolution with cheap gradients.
 
-    The gradient in the signal is a convolution again; the gradient in the weights, which oneDNN takes ten
-    times longer for than the forward pass, is a product of spectra.
+    The gradient in the signal is a convolution again. The gradient in the weights is a product of spectra, since
+    oneDNN's takes ten times longer than the forward pass.
     """
 
     @staticmethod
     def forward(ctx, s, weight, offset, padding):
-        """Filter signals."""
+        """Return the filtered signals."""
         ctx.save_for_backward(s, weight)
         ctx.padding = padding
         return _depthwise(s, weight, offset, padding)
 
     @staticmethod
     def backward(ctx, grad):
-        """Gradients in the signals, the filters and the constants."""
+        """Return the gradients in the signals, the filters and the constants."""
         s, weight = ctx.saved_tensors
         taps = weight.shape[1]
         grad_s = _depthwise(grad, weight.flip(1), None, taps - 1 - ctx.padding)
@@ -58,46 +57,47 @@ class _DepthwiseFilter(torch.autograd.Function):
 
 
 def _depthwise(s, weight, bias, padding):
+    """Return signals (n_trials, n_signals, 1, n_times), correlated with the filters (F1, K) of their groups."""
     n_signals = s.shape[1]
     weight = weight.repeat_interleave(n_signals // weight.shape[0], 0)[:, None, None]
     return F.conv2d(s, weight, bias, padding=(0, padding), groups=n_signals)
 
 
 def convolve_channels_last(h, weight, padding):
-    """Dense convolution in time with the channels last in memory, where it is fast."""
+    """Return a dense convolution in time, computed with the channels last in memory."""
     return _ChannelsLastConvolution.apply(h.contiguous(memory_format=torch.channels_last), weight, padding)
 
 
 class _ChannelsLastConvolution(torch.autograd.Function):
-    """A convolution whose gradient in the weights, half the cost of oneDNN's backward pass, is a convolution too."""
+    """Dense convolution whose gradient in the weights is a convolution too, which halves the backward pass."""
 
     @staticmethod
     def forward(ctx, h, weight, padding):
-        """Convolve; the arguments are those of :func:`convolve_channels_last`."""
+        """Return the convolution; the arguments are those of :func:`convolve_channels_last`."""
         ctx.save_for_backward(h, weight)
         ctx.padding = padding
         return F.conv2d(h, weight, padding=(0, padding))
 
     @staticmethod
     def backward(ctx, grad):
-        """Gradients in the signals and the filters."""
+        """Return the gradients in the signals and the filters."""
         h, weight = ctx.saved_tensors
         turned = weight.flip(-1).transpose(0, 1)
         grad_h = F.conv2d(grad, turned, padding=(0, weight.shape[-1] - 1 - ctx.padding))
-        # Sums over trials and samples: a convolution whose channels are the trials, and again last in memory.
+        # Sums over trials and samples: a convolution whose channels are the trials, again last in memory.
         by_trial = (side.transpose(0, 1).contiguous(memory_format=torch.channels_last) for side in (h, grad))
         return grad_h, F.conv2d(*by_trial, padding=(0, ctx.padding)).transpose(0, 1), None
 
 
 def cross_correlation(g, s, first_lag, shape):
-    """Cross-correlation, summed over trials and neighbouring signals.
+    """Return the cross-correlation (n_groups, n_lags), summed over trials and the signals of a group.
 
     ``r[i, j] = Σ g[n, id, t] s[n, id, t + first_lag + j]``, the sum running over trials, ``d`` and ``t``.
     """
     n_groups, n_lags = shape
     if g.shape[-1] * (g.shape[-1] + n_lags) <= 2**15:
         return _short_cross_correlation(g, s, first_lag, shape)
-    reach = max(-first_lag, first_lag + n_lags - 1)  # a circle this much longer than both hides no overlap
+    reach = max(-first_lag, first_lag + n_lags - 1)  # longer by the reach, so that nothing wraps around
     n_fft = fast_length(max(g.shape[-1] + reach, s.shape[-1] + reach, n_lags))
     product = torch.fft.rfft(g, n_fft).conj() * torch.fft.rfft(s, n_fft)
     groups = product.sum(0).unflatten(0, (n_groups, -1)).sum(1)
@@ -105,12 +105,12 @@ def cross_correlation(g, s, first_lag, shape):
 
 
 def _short_cross_correlation(g, s, first_lag, shape):
-    """The same for short signals: products of all pairs of samples, added up along the diagonals."""
+    """Return the same for short signals: products of all pairs of samples, summed along the diagonals."""
     n_groups, n_lags = shape
     n_trials, _, n_out = g.shape
     g, s = (side.reshape(n_trials, n_groups, -1, side.shape[-1]).transpose(0, 1) for side in (g, s))
     padded = s.new_zeros(*s.shape[:3], n_out + n_lags - 1)
-    s = s[..., : padded.shape[-1] + first_lag]  # what lies further to the right meets nothing
+    s = s[..., : padded.shape[-1] + first_lag]  # Samples further right have no counterpart.
     padded[..., -first_lag : s.shape[-1] - first_lag] = s
     products = torch.bmm(g.flatten(1, 2).mT, padded.flatten(1, 2))
     per_group, per_row, _ = products.stride()
@@ -118,10 +118,10 @@ def _short_cross_correlation(g, s, first_lag, shape):
 
 
 def toeplitz_filter(s, weight, padding, block=64):
-    """Correlate each row with its filter, as matrix products with a banded Toeplitz matrix.
+    """Correlate rows (n_filters, n_rows, n_times) with their filters, as products with a banded Toeplitz matrix.
 
-    The output is cut into blocks, so that the matrix stays small whatever the length of the signal. Plain
-    operations only: gradients of any order, ``vmap`` and ``torch.compile``.
+    The output is computed in blocks, so that the size of the matrix does not depend on the length of the signal.
+    Plain operations only: gradients of any order, ``vmap`` and ``torch.compile``.
     """
     n_filters, n_rows, n_times = s.shape
     taps = weight.shape[1]
@@ -132,7 +132,7 @@ def toeplitz_filter(s, weight, padding, block=64):
 
 
 def toeplitz_convolve(h, weight, padding, block=32):
-    """Dense convolution in time as one matrix product, with blocks as in :func:`toeplitz_filter`."""
+    """Return a dense convolution in time as one matrix product, with blocks as in :func:`toeplitz_filter`."""
     n_out, n_in, taps = weight.shape
     length = h.shape[-1] + 2 * padding - taps + 1
     windows = _windows(h, taps, padding, block, length).transpose(1, 2)  # trials, blocks, inputs, samples
@@ -143,18 +143,18 @@ def toeplitz_convolve(h, weight, padding, block=32):
 
 
 def _windows(s, taps, padding, block, length):
-    """Overlapping windows of padded signals, one for each block of the output: (..., n_blocks, reach · block)."""
+    """Return overlapping windows (..., n_blocks, reach · block) of padded signals, one per block of the output."""
     n_blocks = -(-length // block)
-    reach = 1 + -(-(taps - 1) // block)  # blocks of input that one block of output sees
-    room = (n_blocks + reach - 1) * block - s.shape[-1] - padding
-    blocks = F.pad(s, (padding, room)).unflatten(-1, (-1, block))
-    # Put together by hand: the backward pass of unfold has no batching rule.
+    reach = 1 + -(-(taps - 1) // block)  # blocks of input per block of output
+    padding_after = (n_blocks + reach - 1) * block - s.shape[-1] - padding
+    blocks = F.pad(s, (padding, padding_after)).unflatten(-1, (-1, block))
+    # Concatenated, because the backward pass of unfold has no batching rule.
     return torch.cat([blocks[..., j : j + n_blocks, :] for j in range(reach)], -1)
 
 
 def _band(weight, n_rows, n_cols):
-    """Banded Toeplitz matrix of each filter: ``out[f, i, i + k] = w[f, k]``, zero elsewhere."""
-    # The padded filter, repeated with a period one longer than a row, shifts by one from row to row.
+    """Return the banded Toeplitz matrix of each filter: ``out[f, i, i + k] = w[f, k]``, zero elsewhere."""
+    # Repeated with a period one longer than a row, the padded filter shifts by one from row to row.
     period = F.pad(weight, (0, n_cols + 1 - weight.shape[1]))
     flat = period.unsqueeze(1).expand(-1, n_rows, -1).flatten(1)
     return flat[:, : n_rows * n_cols].unflatten(1, (n_rows, n_cols))

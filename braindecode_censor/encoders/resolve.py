@@ -1,4 +1,4 @@
-"""From the name of a network to the network: aliases, the fast EEGNet, the head, batch-norm momentum."""
+"""Resolution of the `module` argument: names, the fast EEGNet, constructor arguments, batch-norm momentum."""
 
 import inspect
 from difflib import get_close_matches
@@ -13,7 +13,7 @@ from braindecode_censor.encoders.eegnet import FastEEGNet
 
 __all__ = ["module_options", "resolve_module", "set_momentum", "whole_module"]
 
-# Braindecode dropped the old names; published code and pipelines still use them.
+# Braindecode removed the old names; published code and pipelines still use them.
 _ALIASES = {"EEGNetv4": "EEGNet"}
 
 
@@ -29,34 +29,34 @@ def resolve_module(module, fast=True):
 
 def module_options(module, signal, options, momentum=None):
     """Collect the constructor arguments of a module."""
-    if isinstance(module, nn.Module):  # built by the user, for these data
+    if isinstance(module, nn.Module):  # Built by the user for these data.
         return options
     defaults = {}
     if isinstance(module, type) and issubclass(module, EEGNet):
         # The paper's classifier is one linear layer; Braindecode's default, a convolution, is deprecated.
         defaults["final_layer_with_constraint"] = True
-        # Not only set afterwards: the constructor runs a forward pass, which moves the statistics already.
+        # The constructor runs a forward pass that updates the statistics, so set_momentum alone is too late.
         defaults |= {} if momentum is None else {"batch_norm_momentum": momentum}
-    taken = inspect.signature(module).parameters
-    _check_options(module, options, taken)
+    parameters = inspect.signature(module).parameters
+    _check_options(module, options, parameters)
     for name in options.keys() & signal.keys() & {"n_chans", "n_times", "n_outputs"}:
         if options[name] != signal[name]:
             raise ValueError(
                 f"module__{name}={options[name]!r}, but in the data {name} is {signal[name]}: leave it out."
             )
-    known = {name: value for name, value in signal.items() if name in taken}
-    return {**defaults, **known, **options}
+    sizes = {name: value for name, value in signal.items() if name in parameters}
+    return {**defaults, **sizes, **options}
 
 
-def _check_options(module, options, taken):
-    kinds = {parameter.kind for parameter in taken.values()}
-    if isinstance(module, type) and issubclass(module, EEGNet):  # what FastEEGNet hands on, EEGNet takes
-        taken = {**taken, **inspect.signature(EEGNet).parameters}
-    elif inspect.Parameter.VAR_KEYWORD in kinds:
+def _check_options(module, options, parameters):
+    """Raise for an option that the constructor of a module does not have."""
+    if isinstance(module, type) and issubclass(module, EEGNet):  # FastEEGNet passes its options to EEGNet.
+        parameters = {**parameters, **inspect.signature(EEGNet).parameters}
+    elif any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
     for name, value in options.items():
-        if name not in taken:
-            near = get_close_matches(name, taken, n=1, cutoff=0.5)
+        if name not in parameters:
+            near = get_close_matches(name, parameters, n=1, cutoff=0.5)
             hint = f" Did you mean 'module__{near[0]}'?" if near else ""
             raise ValueError(f"module__{name}={value!r} is no argument of {module.__name__}.{hint}")
 
@@ -67,11 +67,11 @@ def set_momentum(module, momentum):
         return
     if not 0 < momentum <= 1:
         raise ValueError(f"batch_norm_momentum={momentum!r} must be in (0, 1], or None for the module's own.")
-    for part in module.modules():
-        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
-            part.momentum = momentum
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
+            layer.momentum = momentum
 
 
 def whole_module(module):
-    """Return the network behind a compiled one, which notices new hooks and has plain names."""
+    """Return the module behind a compiled one, for hooks and for state dicts with plain names."""
     return getattr(module, "_orig_mod", module)

@@ -1,18 +1,18 @@
-"""Groups of samples as a matrix that tells for every pair whether it belongs together.
+"""Groups of samples as a boolean matrix of the pairs that belong together.
 
 Shapes do not depend on the data, so every function works under ``torch.func.vmap`` and ``torch.compile``.
-:func:`equal_groups` alone looks at values, where that is allowed, and saves time.
+Only :func:`equal_groups` reads values, where that is allowed, to save time.
 """
 
 import torch
 
 from braindecode_censor._check import is_traced
 
-__all__ = ["deal", "equal_groups", "group_heads", "group_ranks", "group_sizes", "same_group"]
+__all__ = ["equal_groups", "group_heads", "group_ranks", "group_sizes", "mix_groups", "same_group"]
 
 
 def same_group(*labels):
-    """Tell for every pair of samples whether all their labels agree."""
+    """Return a matrix (n, n), True for the pairs of samples whose labels all agree; None without labels."""
     same = None
     for label in labels:
         if label is not None:
@@ -22,12 +22,12 @@ def same_group(*labels):
 
 
 def group_sizes(same):
-    """Size of the group of every sample."""
+    """Return the size of the group of every sample."""
     return same.sum(-1)
 
 
 def equal_groups(same):
-    """Find the members of every group, where all groups are equally large and values may be looked at."""
+    """Return the samples of every group (n_groups, size), or None if sizes differ, are one or cannot be read."""
     if is_traced(same) or same.is_cuda:
         return None
     size, largest = (int(number) for number in group_sizes(same).aminmax())
@@ -36,16 +36,16 @@ def equal_groups(same):
     return group_heads(same).argsort(stable=True).view(-1, size)
 
 
-def deal(labels, order, stratum=None):
-    """Deal the samples out to groups as theirs, like cards, so that groups no longer tell where one is from."""
+def mix_groups(labels, order, stratum=None):
+    """Return new labels (n,): groups of the same sizes, each with samples of all old groups, within each stratum."""
     same = same_group(stratum, labels)
-    depth = (same.tril(-1).sum(-1) + 0.5) / group_sizes(same)
-    places, cards = _sort(stratum, order), _sort(stratum, depth, order)
-    return labels[places][cards.argsort()]
+    rank = (same.tril(-1).sum(-1) + 0.5) / group_sizes(same)
+    by_label, by_rank = _sort(stratum, order), _sort(stratum, rank, order)
+    return labels[by_label][by_rank.argsort()]
 
 
 def _sort(*keys):
-    """Positions in the order of the first key, then of the next; None is ignored."""
+    """Return the indices that sort by the first key, then by the next; None is ignored."""
     index = None
     for key in reversed(keys):
         if key is not None:
@@ -54,12 +54,12 @@ def _sort(*keys):
 
 
 def group_heads(same):
-    """Find the first sample of every sample's group."""
+    """Return the index of the first sample of every sample's group."""
     return same.to(torch.int8).argmax(-1)
 
 
 def group_ranks(same):
-    """Number the groups 0, 1, ... in order of first appearance."""
+    """Number the groups in order of first appearance (-1: in no group); return also which samples come first."""
     index = torch.arange(same.shape[-1], device=same.device)
     representative = group_heads(same)
     inside = same.any(-1)

@@ -29,7 +29,7 @@ __all__ = [
 
 
 def squared_distances(x, y=None):
-    """Squared Euclidean distances of all pairs of rows."""
+    """Return the squared Euclidean distances of all pairs of rows (..., n, m)."""
     # The expansion |x|^2 + |y|^2 - 2xy cancels badly when the cloud lies far from the origin.
     centre = x.mean(-2, keepdim=True).detach()
     a = x - centre
@@ -42,7 +42,7 @@ def squared_distances(x, y=None):
 
 
 def rbf(d2, p, order=3):
-    r"""Gaussian profile :math:`\psi = e^{-ps/2}` and its derivatives in s."""
+    r"""Return the Gaussian profile :math:`\psi = e^{-ps/2}` and its derivatives in s up to `order`."""
     rate = -0.5 * p
     derivatives = [torch.exp(rate * d2)]
     for _ in range(order):
@@ -51,7 +51,7 @@ def rbf(d2, p, order=3):
 
 
 def imq(d2, p, order=3):
-    r"""Inverse multiquadric profile :math:`\psi = (1+ps)^{-1/2}` and its derivatives in s."""
+    r"""Return the inverse multiquadric :math:`\psi = (1+ps)^{-1/2}` and its derivatives in s up to `order`."""
     u = 1 + p * d2
     derivatives = [u.rsqrt()]
     for k in range(order):
@@ -65,7 +65,7 @@ def _times_differences(weights, x, y):
 
 
 class DiagonalKernel:
-    r"""The kernel :math:`\psi(\|x-y\|^2)\, I`, which acts on each coordinate alike.
+    r"""The kernel :math:`\psi(\|x-y\|^2)\, I`, the same for each coordinate.
 
     Parameters
     ----------
@@ -83,12 +83,12 @@ class DiagonalKernel:
         return self.profile(d2, precision, order=0)[0]
 
     def operator(self, x, y, d2, precision, mask):
-        """Return the two maps every score estimator needs.
+        """Return what a score estimator needs: a product, a divergence and a matrix.
 
         Parameters
         ----------
         x : Tensor of shape (n, d)
-            Where the field is evaluated.
+            Points where the field is evaluated.
         y : Tensor of shape (m, d)
             The sample.
         d2 : Tensor of shape (n, m)
@@ -130,7 +130,7 @@ class CurlFreeKernel:
         self.normalised = normalised
 
     def operator(self, x, y, d2, precision, mask):
-        """Return the two maps every score estimator needs; see :meth:`DiagonalKernel.operator`."""
+        """Return product, divergence and matrix as :meth:`DiagonalKernel.operator` does; the matrix is (n·d, m·d)."""
         dim = x.shape[-1]
         _, first, second, third = self.profile(d2, precision)
         factor = mask / precision if self.normalised else mask
@@ -162,7 +162,7 @@ KERNELS = {
 
 
 def make_kernel(kernel):
-    """Return the kernel of that name; an object passes."""
+    """Return the kernel of that name; an object with a method ``operator`` is returned as it is."""
     if hasattr(kernel, "operator"):
         return kernel
     return KERNELS[check_choice("kernel", kernel, KERNELS)]

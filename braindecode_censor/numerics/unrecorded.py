@@ -1,45 +1,33 @@
-"""Calls for which the host waits, within work on a GPU that is recorded otherwise."""
+"""Calls that make the CPU wait for the GPU, within a step that is captured as a CUDA graph."""
 
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 __all__ = ["current_recording", "recorded_by", "unrecorded"]
 
-_recording = ContextVar("recording", default=None)
+_capture = ContextVar("capture", default=None)
 
 
 def unrecorded(function, *tensors):
-    """Call a function that makes the host wait for the device.
+    """Call a function that makes the CPU wait, outside of the CUDA graph that is being captured.
 
-    A CUDA graph cannot hold such a call. A recording that is being made is interrupted for it: the host makes the call
-    whenever the recording is replayed, between what was recorded before and after it.
-
-    Parameters
-    ----------
-    function : callable
-        From tensors to a tuple of tensors, whose shapes depend on nothing but the shapes of the arguments.
-    *tensors : Tensor
-        Its arguments, without gradients and not within ``vmap``.
-
-    Returns
-    -------
-    results : tuple of Tensor
-        What the function returns.
+    A CUDA graph cannot hold such a call, so the graph is split in two and every replay makes the call in between.
+    `function` maps tensors without gradient, not under ``vmap``, to tensors whose shapes depend on theirs alone.
     """
-    recording = current_recording()
-    return function(*tensors) if recording is None else recording.interrupt(function, *tensors)
+    capture = current_recording()
+    return function(*tensors) if capture is None else capture.interrupt(function, *tensors)
 
 
 def current_recording():
-    """Return the recording that is being made."""
-    return _recording.get()
+    """Return the capture in progress, or None."""
+    return _capture.get()
 
 
 @contextmanager
 def recorded_by(recording):
-    """Say who records the work within this context."""
-    token = _recording.set(recording)
+    """Make `recording` the capture in progress within this context."""
+    token = _capture.set(recording)
     try:
         yield
     finally:
-        _recording.reset(token)
+        _capture.reset(token)

@@ -1,1 +1,1 @@
-"""Penalties that measure how much a latent code tells about its subject."""
+"""Penalties on the subject information in a latent code."""

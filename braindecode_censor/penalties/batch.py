@@ -1,7 +1,7 @@
 """Distributions as rows of weights.
 
-``q(z)`` is the batch with uniform weights; ``q(z | s = m)`` is the same batch with the weights of everybody
-else set to zero. Nothing has to be cut out by subject or class, so shapes do not depend on the data and every
+``q(z)`` is the batch with uniform weights; ``q(z | s = m)`` is the same batch with the weights of all other
+subjects set to zero. No rows are removed by subject or class, so shapes do not depend on the data and every
 function here works under ``torch.func.vmap`` and ``torch.compile``.
 """
 
@@ -14,22 +14,22 @@ __all__ = ["Batch", "cell_rows", "one_hot_rows"]
 
 
 class Batch(NamedTuple):
-    """What a measure is told about a batch besides z.
+    """Labels of a batch, the second argument of a measure.
 
     Parameters
     ----------
     s : Tensor of shape (n,) or (n, p)
         Subject labels from 0, or the real values of a continuous nuisance.
     y : Tensor of shape (n,) or None
-        Task labels when the mode conditions on them, else None: a measure never has to know the mode.
+        Task labels when the mode conditions on them, else None, so that a measure does not depend on the mode.
     n_subjects : int or None
         Number of subjects.
     n_classes : int or None
         Number of classes.
     continuous : bool
-        Whether `s` is real-valued.
+        True for real-valued `s`.
     noise : Tensor or None
-        Uniform random numbers for the choice of pairs, or for an order of subjects.
+        Uniform random numbers to select pairs, or to order subjects.
     """
 
     s: Tensor
@@ -41,12 +41,12 @@ class Batch(NamedTuple):
 
 
 def one_hot_rows(labels, n_labels, dtype):
-    """Indicator row of every label."""
+    """Return the indicator row of every label, shape (n_labels, n)."""
     return (torch.arange(n_labels, device=labels.device)[:, None] == labels[None, :]).to(dtype)
 
 
 def cell_rows(batch, dtype):
-    """Indicator rows of every stratum (class) and of every subject in it.
+    """Return the indicator rows of every stratum (class) and of every subject in it.
 
     Parameters
     ----------

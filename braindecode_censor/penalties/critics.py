@@ -1,4 +1,4 @@
-"""The small network that measures train against the encoder."""
+"""The network that adversarial measures train against the encoder."""
 
 import torch
 from torch import nn
@@ -12,8 +12,8 @@ __all__ = ["LabelledMLP"]
 class LabelledMLP(nn.Module):
     """A multilayer perceptron of z and, optionally, of labels.
 
-    A label enters the first layer as a one-hot vector would, by a learned offset per value, so a batch can be
-    evaluated for *all* labels without repeating the product with z.
+    A label adds a learned offset to the first layer, as a one-hot vector would, so a batch can be evaluated for
+    *all* values of a label without repeating the product with z.
     """
 
     def __init__(self, n_features, n_outputs, hidden, n_labels=(), slope=None):
@@ -25,26 +25,26 @@ class LabelledMLP(nn.Module):
         self.offsets = nn.ParameterList(torch.empty(n, hidden[0]).uniform_(-bound, bound) for n in n_labels)
 
     def forward(self, z, *labels, frozen=False):
-        """Evaluate."""
+        """Return outputs (n, n_outputs); (n, k, n_outputs) for one label None (all k values) or k one-hot rows."""
         if sum(label is None or label.ndim == 2 for label in labels) > 1:
             raise ValueError("labels: only one can be None, which stands for all its values.")
 
         def constant(parameter):
             return parameter.detach() if frozen else parameter
 
-        first, *others = [(constant(layer.weight), constant(layer.bias)) for layer in self.layers]
-        h, every = F.linear(z, *first), None
+        first, *deeper = [(constant(layer.weight), constant(layer.bias)) for layer in self.layers]
+        h, offsets = F.linear(z, *first), None
         for i, label in enumerate(labels):
             offset = constant(self.offsets[i])
             if label is None:
-                every = offset
+                offsets = offset
             elif label.ndim == 2:
-                every = label @ offset
-            else:  # a product with one-hot rows, for indexing would add up gradients in any order on a GPU
+                offsets = label @ offset
+            else:  # A product with one-hot rows: indexing on a GPU sums gradients in random order.
                 h = h + one_hot_rows(label, len(offset), z.dtype).T @ offset
-        if every is not None:
-            h = h.unsqueeze(-2) + every
-        for weight, bias in others:  # in place, because the gradient of either follows from its result
+        if offsets is not None:
+            h = h.unsqueeze(-2) + offsets
+        for weight, bias in deeper:  # In place: the gradient of either activation follows from its output.
             h = F.elu_(h) if self.slope is None else F.leaky_relu_(h, self.slope)
             h = F.linear(h, weight, bias)
         return h

@@ -1,4 +1,4 @@
-"""From a name and options to a penalty, with checks of what the user says."""
+"""Factory of penalties from a name and options, with checks of the arguments."""
 
 import copy
 import inspect
@@ -41,10 +41,10 @@ def make_penalty(
     n_classes : int, optional
         Number of classes, for the conditional mode; likewise.
     nuisance : {"discrete", "continuous"}
-        Whether s holds labels or real values (age, fatigue, ...). "mmd", "mige" and "adv" can do both.
+        Type of s: labels or real values (age, fatigue, ...). "mmd", "mige" and "adv" support both.
     reveal : float
-        In complementary mode, the weight of the half that is to reveal s, beside that of the censored one. The
-        paper has 1; with 0 the second half is free.
+        In complementary mode, weight of the half that reveals s, relative to the censored half. The paper uses 1;
+        with 0 the second half is free.
     **options
         Options of the measure, such as `reduction`, `min_trials`, `lengthscale`, `score`, `reg`, `pairs`,
         `fraction`, `size`, `gamma`, `beta`, `hidden`.
@@ -80,7 +80,7 @@ def make_penalty(
 
 
 def _make_measures(method, mode, nuisance, sizes, options, n_terms):
-    """One measure per term of the mode, each with a critic of its own if it has one."""
+    """Return one measure per term of the mode, each with a separate critic if it has one."""
     if isinstance(method, Measure):
         if options:
             raise ValueError(f"method is a measure already, so its options {sorted(options)} have no effect.")
@@ -88,8 +88,8 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
         return [method, *(copy.deepcopy(method) for _ in range(n_terms - 1))]
     make = method if callable(method) else MEASURES[check_choice("method", method, MEASURES)]
     if nuisance not in getattr(make, "nuisances", (nuisance,)):
-        able = sorted(name for name, kind in MEASURES.items() if nuisance in kind.nuisances)
-        raise ValueError(f"method={method!r} cannot judge nuisance={nuisance!r}: choose from {able}.")
+        names = sorted(name for name, measure in MEASURES.items() if nuisance in measure.nuisances)
+        raise ValueError(f"method={method!r} does not support nuisance={nuisance!r}: choose from {names}.")
     if getattr(make, "has_critic", False):
         _check_sizes(method, mode, nuisance, sizes)
     if inspect.isclass(make):
@@ -98,30 +98,30 @@ def _make_measures(method, mode, nuisance, sizes, options, n_terms):
 
 
 def _check_sizes(method, mode, nuisance, sizes):
-    """Raise for a network whose size is not known."""
-    needed = ["n_features"]
-    needed += ["n_subjects"] if nuisance == "discrete" else []
-    needed += ["n_classes"] if MODES[mode].conditions_on_y else []
-    missing = [name for name in needed if sizes[name] is None]
+    """Raise if a size of the critic is missing."""
+    required = ["n_features"]
+    required += ["n_subjects"] if nuisance == "discrete" else []
+    required += ["n_classes"] if MODES[mode].conditions_on_y else []
+    missing = [name for name in required if sizes[name] is None]
     if missing:
         raise ValueError(
-            f"method={method!r} with mode={mode!r} trains a network, whose size must be known: "
+            f"method={method!r} with mode={mode!r} trains a network and needs its size: "
             f"pass {' and '.join(missing)}."
         )
 
 
 def _check_measure(measure, mode, nuisance, sizes):
-    """Raise for a measure made for another nuisance, width or mode."""
+    """Raise if a measure was made for another nuisance, width or mode."""
     if measure.nuisance != nuisance or nuisance not in measure.nuisances:
         raise ValueError(
-            f"method is a measure of a {measure.nuisance} nuisance, but nuisance={nuisance!r}: make both alike."
+            f"method is a measure of a {measure.nuisance} nuisance, but nuisance={nuisance!r}: make them equal."
         )
     if not measure.has_critic:
         return
     for name in ("n_features", "n_subjects", "n_classes"):
-        made, wanted = getattr(measure, name), sizes[name]
-        if made != wanted and (wanted is not None or name == "n_classes"):
+        size, required = getattr(measure, name), sizes[name]
+        if size != required and (required is not None or name == "n_classes"):
             raise ValueError(
-                f"method is a measure made with {name}={made}, but mode={mode!r} needs {name}={wanted} "
+                f"method is a measure made with {name}={size}, but mode={mode!r} needs {name}={required} "
                 "(in complementary mode n_features is that of half of z)."
             )

@@ -22,7 +22,8 @@ class CensoredLoss(nn.Module):
     Notes
     -----
     The critic's parameters belong to the penalty: give ``model.parameters()`` to the encoder's optimiser and
-    ``criterion.critic_parameters()`` to the critic's, and let both take a step on every batch.
+    ``criterion.critic_parameters()`` to the critic's, and let both take a step on every batch. Methods without a
+    critic have no such parameters: make the second optimiser only if ``criterion.penalty.has_critic``.
 
     Examples
     --------
@@ -43,7 +44,7 @@ class CensoredLoss(nn.Module):
         self.weight = weight
 
     def forward(self, output, y, z, s):
-        """Return the objective of encoder and classifier.
+        """Return the objective of the encoder and the classifier.
 
         Parameters
         ----------
@@ -62,7 +63,7 @@ class CensoredLoss(nn.Module):
             Task loss plus weighted penalty.
         """
         loss = self.task_loss(output, y)
-        # a weight of zero must be plain training, whatever state the penalty is in
+        # A weight of zero is plain training, also where the penalty is not finite.
         return loss if self.weight == 0 else loss + self.weight * self.penalty(z, s, y)
 
     def critic_loss(self, z, s, y=None):
@@ -75,17 +76,17 @@ class CensoredLoss(nn.Module):
         s : Tensor of shape (n,), or (n, p) for a continuous nuisance
             Subject labels, or real values.
         y : Tensor of shape (n,), optional
-            Task labels; only the conditional mode looks at them.
+            Task labels; only the conditional mode uses them.
 
         Returns
         -------
         loss : Tensor of shape ()
-            Zero without a critic.
+            Differentiable; zero without a critic.
         """
         return self.penalty.critic_loss(z.detach(), s, y)
 
     def critic_parameters(self):
-        """Return the parameters to train on :meth:`critic_loss`.
+        """Return the parameters to be trained on :meth:`critic_loss`.
 
         Returns
         -------

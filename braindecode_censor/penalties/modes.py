@@ -1,4 +1,4 @@
-"""Censoring modes: which columns of z, which labels, and whether to censor or to reveal."""
+"""Censoring modes: the columns of z, the labels and the direction of every term."""
 
 from typing import NamedTuple
 
@@ -8,18 +8,18 @@ __all__ = ["MODES", "Mode", "Term"]
 class Term(NamedTuple):
     """One application of a measure."""
 
-    columns: slice
-    direction: str
+    columns: slice  # of z
+    direction: str  # "censor" or "reveal"
 
 
 class Mode(NamedTuple):
     """A notion of independence between z and s."""
 
     conditions_on_y: bool
-    halves: bool
+    halves: bool  # The first half of z is censored, the second reveals s.
 
     def terms(self, n_features):
-        """Return the terms of a code of that width."""
+        """Return the terms for a code of `n_features` columns."""
         if not self.halves:
             return (Term(slice(0, n_features), "censor"),)
         if n_features % 2:

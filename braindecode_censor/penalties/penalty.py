@@ -1,4 +1,4 @@
-"""The censoring penalty: a measure folded over a mode."""
+"""The censoring penalty: a measure applied to every term of a mode."""
 
 import warnings
 
@@ -16,7 +16,7 @@ LARGEST_COUNTED = 4096
 
 
 class DegenerateBatchWarning(UserWarning):
-    """A batch held too few trials per subject to say anything about dependence."""
+    """A batch has too few trials per subject to estimate the dependence."""
 
 
 class Penalty(nn.Module):
@@ -37,9 +37,9 @@ class Penalty(nn.Module):
     n_classes : int, optional
         Number of classes, for the conditional mode; counted in each batch when omitted.
     nuisance : {"discrete", "continuous"}
-        Kind of s.
+        Type of s: labels or real values.
     reveal : float
-        Weight of the revealing half in complementary mode, beside that of the censored one.
+        Weight of the revealing half in complementary mode, relative to the censored half.
     """
 
     def __init__(self, measures, mode, n_subjects=None, n_classes=None, nuisance="discrete", reveal=1.0):
@@ -53,21 +53,21 @@ class Penalty(nn.Module):
         if len(measures) != (2 if MODES[mode].halves else 1):
             raise ValueError(f"measures holds {len(measures)}: pass one measure per term of mode={mode!r}.")
         self._has_warned = False
-        # Looking at values waits for the device, so on a GPU only the first batch is looked at.
-        self._has_looked = False
+        # Reading values waits for the GPU, so only the first batch is checked there.
+        self._has_checked = False
 
     def extra_repr(self):
-        """Return what the module prints inside its parentheses."""
+        """Return the options that ``repr`` prints."""
         return f"mode={self.mode!r}, reveal={self.reveal!r}"
 
     @property
     def has_critic(self):
-        """Whether a network is trained against the encoder."""
+        """True if a network is trained against the encoder."""
         return any(measure.has_critic for measure in self.measures)
 
     @property
     def waits(self):
-        """Whether the host waits for values that a measure computes."""
+        """True if the CPU waits for values that a measure computes."""
         return any(measure.waits for measure in self.measures)
 
     def forward(self, z, s, y=None, noise=None):
@@ -80,32 +80,31 @@ class Penalty(nn.Module):
         s : Tensor of shape (n,), or (n, p) for a continuous nuisance
             Subject labels 0 .. n_subjects - 1, or real values.
         y : Tensor of shape (n,), optional
-            Task labels 0 .. n_classes - 1; only the conditional mode looks at them.
+            Task labels 0 .. n_classes - 1; only the conditional mode uses them.
         noise : Tensor, optional
-            Uniform random numbers for the choice of pairs or an order of subjects, from :meth:`draw_noise`; drawn from
-            torch's global generator when omitted.
+            Uniform random numbers to select pairs or to order subjects, from :meth:`draw_noise`; drawn from torch's
+            global generator when omitted.
 
         Returns
         -------
         value : Tensor of shape ()
-            The penalty. A batch that cannot say anything about dependence gives zero, with a gradient of
-            zero, and a warning the first time (on a GPU only the first batch is looked at, because looking
-            waits for the device).
+            The penalty. A batch with too few trials per subject gives zero, with a gradient of zero, and a
+            warning the first time (on a GPU only the first batch is checked, since reading values waits).
         """
         batch = self._make_batch(z, s, y)
         batch = batch._replace(noise=self._random_numbers(batch, z, noise))
-        value = z[:0].sum()  # zero, and differentiable, also where no term is
+        value = z[:0].sum()  # a differentiable zero, for batches without terms
         with _full_precision(z):
-            for measure, term, part in self._parts(z):
+            for measure, term, columns in self._terms(z):
                 if term.direction == "censor":
-                    value = value + measure.censor(part, batch)
+                    value = value + measure.censor(columns, batch)
                 else:
-                    value = value + self.reveal * measure.reveal(part, batch)
+                    value = value + self.reveal * measure.reveal(columns, batch)
         self._warn_once(value, batch)
         return value
 
     def critic_loss(self, z, s, y=None):
-        """Return the loss of the critics' own training; zero without a critic.
+        """Return the loss of the critics; it can always be backpropagated, and is zero without a critic.
 
         Parameters
         ----------
@@ -119,17 +118,19 @@ class Penalty(nn.Module):
         Returns
         -------
         loss : Tensor of shape ()
-            Sum of the critics' losses, so that each is trained on its own.
+            Sum of the critics' losses: each critic is trained on its own loss only.
         """
         batch = self._make_batch(z, s, y)
         loss = z[:0].sum()
         with _full_precision(z):
-            for measure, _, part in self._parts(z):
-                loss = loss + measure.critic_loss(part, batch)
-        return loss
+            for measure, _, columns in self._terms(z):
+                loss = loss + measure.critic_loss(columns, batch)
+        # A loop that calls backward() must not fail without a critic, nor at a batch of one trial.
+        constant = torch.is_grad_enabled() and not is_traced(loss) and not loss.requires_grad
+        return loss.requires_grad_() if constant else loss
 
     def critic_parameters(self):
-        """Return the parameters to train on :meth:`critic_loss`.
+        """Return the parameters to be trained on :meth:`critic_loss`.
 
         Returns
         -------
@@ -139,7 +140,7 @@ class Penalty(nn.Module):
         return list(self.parameters())
 
     def diagnostics(self, z, s, y=None):
-        """Return numbers worth logging, without waiting for the device.
+        """Return numbers for a log, without waiting for the GPU.
 
         Parameters
         ----------
@@ -158,14 +159,15 @@ class Penalty(nn.Module):
         batch = self._make_batch(z, s, y)
         numbers = {}
         with _full_precision(z):
-            for measure, term, part in self._parts(z):
+            for measure, term, columns in self._terms(z):
                 suffix = "_reveal" if term.direction == "reveal" else ""
-                found = measure.diagnostics(part, batch)
-                numbers |= {name + suffix: value for name, value in found.items()}
+                numbers |= {
+                    name + suffix: value for name, value in measure.diagnostics(columns, batch).items()
+                }
         return numbers
 
     def draw_noise(self, generator=None):
-        """Draw the random numbers for one call, so that a penalty need not touch the global generator.
+        """Draw the random numbers for one call without the global generator.
 
         Parameters
         ----------
@@ -175,7 +177,7 @@ class Penalty(nn.Module):
         Returns
         -------
         noise : Tensor or None
-            None where nothing is random.
+            None if nothing is random.
         """
         if self.nuisance == "continuous":
             return None
@@ -187,28 +189,28 @@ class Penalty(nn.Module):
         device = None if generator is None else generator.device
         return torch.rand(shape, generator=generator, device=device)
 
-    def _parts(self, z):
-        """Each measure with its term of the mode and its columns of z; nothing for less than two trials."""
+    def _terms(self, z):
+        """Return (measure, term, columns of z) for each term of the mode; an empty list for less than two trials."""
         if z.dtype in (torch.float16, torch.bfloat16):  # too coarse for kernels and critics
             z = z.float()
         terms = MODES[self.mode].terms(z.shape[1]) if len(z) > 1 else ()
         return [(measure, term, z[:, term.columns]) for measure, term in zip(self.measures, terms)]
 
     def _make_batch(self, z, s, y):
-        """Check the labels, and make of them what the measures are told."""
+        """Check the labels and return the batch that the measures receive."""
         conditional, continuous = MODES[self.mode].conditions_on_y, self.nuisance == "continuous"
         if conditional and y is None:
             raise ValueError(f"mode={self.mode!r} needs task labels: pass y.")
         y = y if conditional else None
         self._check_shapes(z, s, y)
         n_subjects = None if continuous else self._size(s, self.n_subjects, "s", "n_subjects")
-        if continuous and self._may_look(s) and not torch.isfinite(s).all():
+        if continuous and self._can_read(s) and not torch.isfinite(s).all():
             raise ValueError("s holds NaN or infinite values: drop these trials or fill the values in.")
         n_classes = self._size(y, self.n_classes, "y", "n_classes") if conditional else None
         return Batch(s, y, n_subjects, n_classes, continuous)
 
     def _random_numbers(self, batch, z, noise):
-        """The random numbers of a call: those given, new ones, or None where nothing is random."""
+        """Return the noise of a call, drawn if it is needed and `noise` is None."""
         if noise is not None:
             return noise.to(z.device)
         shape = None if batch.continuous else self.measures[0].noise_shape(batch.n_subjects)
@@ -228,7 +230,7 @@ class Penalty(nn.Module):
                 raise ValueError(f"{name} has {len(label)} entries and z has {len(z)}: pass one per trial.")
 
     def _size(self, labels, declared, name, argument):
-        """Check labels, and count them if their number was not declared."""
+        """Check integer labels and return their number, counted if it was not declared."""
         if labels.ndim != 1:
             raise ValueError(f"{name} has shape {tuple(labels.shape)}, expected (n,): one label per trial.")
         if labels.is_floating_point() or labels.is_complex():
@@ -238,7 +240,7 @@ class Penalty(nn.Module):
             )
         if declared is None and is_traced(labels):
             raise ValueError(f"{argument}=None cannot be counted under vmap or compile: pass {argument}.")
-        if not len(labels) or (declared is not None and not self._may_look(labels)):
+        if not len(labels) or (declared is not None and not self._can_read(labels)):
             return declared or 1
         low, high = (int(v) for v in labels.aminmax())
         if declared is None and high >= LARGEST_COUNTED:
@@ -254,15 +256,15 @@ class Penalty(nn.Module):
             )
         return high + 1 if declared is None else declared
 
-    def _may_look(self, tensor):
-        """Whether values may be read: never in a traced graph, and on a GPU in the first batch only."""
-        return not is_traced(tensor) and not (tensor.is_cuda and self._has_looked)
+    def _can_read(self, tensor):
+        """Return False in a traced graph and, on a GPU, after the first batch."""
+        return not is_traced(tensor) and not (tensor.is_cuda and self._has_checked)
 
     def _warn_once(self, value, batch):
-        """Warn of the first batch that says nothing."""
-        if self._has_warned or is_traced(value, batch.s, batch.y) or not self._may_look(value):
+        """Warn of the first batch that has too few trials per subject."""
+        if self._has_warned or is_traced(value, batch.s, batch.y) or not self._can_read(value):
             return
-        self._has_looked = True
+        self._has_checked = True
         if value.item() != 0 or (len(batch.s) > 1 and self.measures[0].usable(batch)):
             return
         self._has_warned = True
@@ -270,13 +272,13 @@ class Penalty(nn.Module):
         lack = f"fewer than two subjects with at least {self.measures[0].min_trials} trials{where}"
         lack = f"too little variation of s{where}" if batch.continuous else lack
         warnings.warn(
-            f"A batch of {len(batch.s)} trials held {lack}: its penalty is zero. Use larger or "
+            f"A batch of {len(batch.s)} trials has {lack}: its penalty is zero. Use larger or "
             "subject-balanced batches, or fewer subjects in each. This warning is given once.",
             DegenerateBatchWarning,
-            stacklevel=5,  # forward is called by two functions of torch
+            stacklevel=5,  # Two functions of torch lie between the caller and forward.
         )
 
 
 def _full_precision(z):
-    """Leave autocast: half precision is too coarse for kernels and critics."""
+    """Return a context without autocast, since half precision is too coarse for kernels and critics."""
     return torch.autocast(z.device.type, enabled=False)

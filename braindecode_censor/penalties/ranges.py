@@ -1,4 +1,4 @@
-"""How a search may choose an option's value. A leaf, so that a measure can say so in its class."""
+"""Search spaces of single options; a leaf module, so that classes of measures can use them."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,12 @@ __all__ = ["Choice", "Range"]
 
 
 class Range(NamedTuple):
-    """Any number between two bounds."""
+    """A number between two bounds."""
 
     low: float
     high: float
     log: bool = False
-    when: tuple | None = None
+    when: tuple | None = None  # (option, values): applies if that option has one of these values
 
 
 class Choice(NamedTuple):

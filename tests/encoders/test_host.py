@@ -126,5 +126,5 @@ def test_trailing_axis_of_one_is_accepted():
 def test_moments_of_another_batch_are_refused(shape):
     _, fast = pair(4, 100)
     x, _ = batch(4, 100)
-    with pytest.raises(ValueError, match=r"moments must have shape \(6, 64, 65\)"):
+    with pytest.raises(ValueError, match=r"moments has shape .* expected \(6, 64, 65\)"):
         fast(x, moments=torch.zeros(shape))

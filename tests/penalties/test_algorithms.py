@@ -6,7 +6,7 @@ from pathlib import Path
 import literal
 import pytest
 import torch
-from cases import BATCHES, IDS, PENALTIES, critics, make_batch, make_penalty
+from cases import BATCHES, MODES, PENALTIES, critics, make_batch, make_penalty
 
 import braindecode_censor as bc
 
@@ -19,35 +19,26 @@ def value_and_gradient(function, z):
     return value.detach(), torch.autograd.grad(value, z)[0]
 
 
+SCORES = [("mige", mode, {"score": score}) for mode in MODES for score in ("ssge", "tikhonov", "stein", "nu")]
+VARIANTS = [(method, mode, {}) for method, mode in PENALTIES] + SCORES
+VARIANT_IDS = ["-".join([m, mode, *options.values()]) for m, mode, options in VARIANTS]
+
+
 @pytest.mark.parametrize("kind", BATCHES)
-@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
-def test_penalty_equals_loops(method, mode, kind):
+@pytest.mark.parametrize(("method", "mode", "options"), VARIANTS, ids=VARIANT_IDS)
+def test_penalty_equals_loops(method, mode, options, kind):
     z, s, y = make_batch(kind)
-    penalty = make_penalty(method, mode)
+    penalty = make_penalty(method, mode, **options)
     value, gradient = value_and_gradient(lambda z: penalty(z, s, y), z)
     expected, expected_gradient = value_and_gradient(
-        lambda z: literal.penalty(method, mode, z, s, y, critics(penalty)), z
+        lambda z: literal.penalty(method, mode, z, s, y, critics(penalty), **options), z
     )
     torch.testing.assert_close(value, expected, **TOLERANCE)
     torch.testing.assert_close(gradient, expected_gradient, **TOLERANCE)
     assert gradient.abs().max() > 1e-4, "a gradient of zero would make this comparison empty"
 
 
-@pytest.mark.parametrize("kind", BATCHES)
-@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
-@pytest.mark.parametrize("score", ["ssge", "tikhonov", "stein", "nu"])
-def test_mige_scores_equal_loops(score, mode, kind):
-    z, s, y = make_batch(kind, seed=1)
-    penalty = make_penalty("mige", mode, score=score)
-    value, gradient = value_and_gradient(lambda z: penalty(z, s, y), z)
-    expected, expected_gradient = value_and_gradient(
-        lambda z: literal.penalty("mige", mode, z, s, y, score=score), z
-    )
-    torch.testing.assert_close(value, expected, **TOLERANCE)
-    torch.testing.assert_close(gradient, expected_gradient, **TOLERANCE)
-
-
-@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", BATCHES)
 def test_adversary_loss_is_the_cross_entropy_of_each_critic(kind, mode):
     """The critic minimises cross-entropy, that is, maximises the bound; in complementary mode each its own."""
@@ -66,7 +57,7 @@ def test_adversary_loss_is_the_cross_entropy_of_each_critic(kind, mode):
     torch.testing.assert_close(loss, expected, **TOLERANCE)
 
 
-@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", BATCHES)
 def test_began_loss_and_control_equal_loops(kind, mode):
     z, s, y = make_batch(kind)
@@ -105,38 +96,30 @@ def test_random_pairs_equal_loops_over_the_drawn_pairs(pairs):
     present = [0, 1, 3]
     penalty = make_penalty("pairmmd", "marginal", pairs=pairs, **({"size": 2} if pairs == "clique" else {}))
     sigma = literal.median_scale(z)
-    seen = set()
+    draws = set()
     for seed in range(12):
         noise = penalty.draw_noise(torch.Generator().manual_seed(seed)).double()
         if pairs == "bernoulli":
-            chosen = [(r, t) for r in present for t in present if r < t and noise[r, t] <= 0.5]
+            pairs_drawn = [(r, t) for r in present for t in present if r < t and noise[r, t] <= 0.5]
         else:
-            first_two = sorted(sorted(present, key=lambda m: float(noise[m]))[:2])
-            chosen = [tuple(first_two)]
+            pairs_drawn = [tuple(sorted(sorted(present, key=lambda m: float(noise[m]))[:2]))]
         values = []
-        for r, t in chosen:
+        for r, t in pairs_drawn:
             a, b = literal.rows_of(s, y, r, None), literal.rows_of(s, y, t, None)
             values.append(literal.mmd_squared(z[a], z[b], a, b, sigma))
         expected = literal.mean_of(values, torch.zeros((), dtype=z.dtype))
         torch.testing.assert_close(penalty(z, s, y, noise=noise), expected, **TOLERANCE)
-        seen.add(tuple(chosen))
-    assert len(seen) > 2, "the draws must differ"
+        draws.add(tuple(pairs_drawn))
+    assert len(draws) > 2, "the draws must differ"
 
 
 def test_sum_reduction_adds_as_the_listings_do():
     z, s, y = make_batch("balanced")
-    for method, n_terms in (("mmd", 4), ("pairmmd", 6)):
-        mean = make_penalty(method, "marginal")(z, s)
-        torch.testing.assert_close(make_penalty(method, "marginal", reduction="sum")(z, s), n_terms * mean)
-        mean = make_penalty(method, "conditional")(z, s, y)
-        total = make_penalty(method, "conditional", reduction="sum")(z, s, y)
-        torch.testing.assert_close(total, 3 * n_terms * mean)
-    for method, n_terms in (("adv", len(z)),):
-        mean = make_penalty(method, "marginal")(z, s)
-        torch.testing.assert_close(make_penalty(method, "marginal", reduction="sum")(z, s), n_terms * mean)
-    for method in ("adv", "mige", "began"):
-        mean = make_penalty(method, "conditional")(z, s, y)
-        torch.testing.assert_close(make_penalty(method, "conditional", reduction="sum")(z, s, y), 3 * mean)
+    factors = [("mmd", "marginal", 4), ("mmd", "conditional", 12), ("pairmmd", "marginal", 6)]
+    factors += [("pairmmd", "conditional", 18), ("adv", "marginal", len(z)), ("adv", "conditional", 3)]
+    for method, mode, n_terms in [*factors, ("mige", "conditional", 3), ("began", "conditional", 3)]:
+        total = make_penalty(method, mode, reduction="sum")(z, s, y)
+        torch.testing.assert_close(total, n_terms * make_penalty(method, mode)(z, s, y))
 
 
 def test_printed_self_pairs_equal_the_printed_sum():
@@ -147,9 +130,8 @@ def test_printed_self_pairs_equal_the_printed_sum():
     values = []
     for m in range(4):
         own = literal.rows_of(s, None, m, None)
-        fake = [-1 - i for i in own]  # other names, so that no pair counts as a self-pair
-        within = literal.mmd_squared(z[everyone], z[own], everyone, fake, sigma)
-        values.append(within)
+        fake = [-1 - i for i in own]  # other indices, so that no pair counts as a self-pair
+        values.append(literal.mmd_squared(z[everyone], z[own], everyone, fake, sigma))
     torch.testing.assert_close(make_penalty("mmd", "marginal", self_pairs=True)(z, s), sum(values) / 4)
 
 

@@ -42,9 +42,9 @@ def noise_for(penalty):
     return penalty.draw_noise(torch.Generator().manual_seed(5))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("method", "mode", "options"), VARIANTS, ids=VARIANT_IDS)
-def test_scalar_finite_and_of_the_same_type(method, mode, options, dtype):
+def test_penalty_returns_finite_scalars_of_the_same_type(method, mode, options):
+    dtype = torch.float32
     z, s, y = make_batch("unbalanced", dtype=dtype)
     penalty = make_penalty(method, mode, dtype=dtype, **options)
     z.requires_grad_()
@@ -58,7 +58,7 @@ def test_scalar_finite_and_of_the_same_type(method, mode, options, dtype):
     assert all(number.shape == () for number in penalty.diagnostics(z, s, y).values())
 
 
-def members(n=8):
+def replicas(n=8):
     """A stack of batches, each with its own codes and labels."""
     batches = [make_batch("balanced", seed=seed) for seed in range(n)]
     return [torch.stack(column) for column in zip(*batches)]
@@ -67,8 +67,8 @@ def members(n=8):
 @pytest.mark.parametrize(("method", "mode", "options"), VARIANTS, ids=VARIANT_IDS)
 @pytest.mark.filterwarnings("error:There is a performance drop")
 def test_vmap_equals_a_loop(method, mode, options):
-    """Eight members, each with its own critic, control, codes, labels and noise; values and gradients."""
-    z, s, y = members()
+    """Eight replicas, each with its own critic, control, codes, labels and noise; values and gradients."""
+    z, s, y = replicas()
     penalties = [make_penalty(method, mode, seed=seed, **options) for seed in range(len(z))]
     draws = [p.draw_noise(torch.Generator().manual_seed(i)) for i, p in enumerate(penalties)]
     noise = None if draws[0] is None else torch.stack(draws).double()
@@ -111,25 +111,16 @@ def _prefixed(tensors):
 
 
 @pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
-def test_plain_vmap_over_batches(method, mode):
-    """No stacking needed where one critic, or none, judges all members."""
-    z, s, y = members(3)
+def test_vmap_without_stacked_critics_equals_a_loop(method, mode):
+    """The same penalty for all batches, and gradients by ``torch.func``."""
+    z, s, y = replicas(3)
     penalty = make_penalty(method, mode)
-    together = vmap(penalty)(z, s, y)
-    alone = torch.stack([penalty(*member) for member in zip(z, s, y)])
-    torch.testing.assert_close(together, alone, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
-def test_vmap_of_grad_equals_a_loop(method, mode):
-    """The other way to get a stack of gradients."""
-    z, s, y = members(3)
-    penalty = make_penalty(method, mode)
-    together = vmap(torch.func.grad(penalty))(z, s, y)
+    gradients, values = vmap(torch.func.grad_and_value(penalty))(z, s, y)
     for i in range(3):
         leaf = z[i].clone().requires_grad_()
-        (alone,) = torch.autograd.grad(penalty(leaf, s[i], y[i]), leaf)
-        torch.testing.assert_close(together[i], alone, rtol=1e-8, atol=1e-8)
+        value = penalty(leaf, s[i], y[i])
+        torch.testing.assert_close(values[i], value, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(gradients[i], torch.autograd.grad(value, leaf)[0], rtol=1e-8, atol=1e-8)
 
 
 def continuous(method, mode, dtype=torch.float64):
@@ -148,14 +139,6 @@ def test_continuous_nuisance_under_vmap(method, mode):
     penalty, batch = continuous(method, mode)
     together = vmap(penalty)(*(torch.stack([t, t.flip(0)]) for t in batch))
     torch.testing.assert_close(together[0], penalty(*batch), rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(("method", "mode"), [("adv", "marginal"), ("mmd", "marginal")])
-def test_continuous_nuisance_compiled(method, mode):
-    torch._dynamo.reset()
-    penalty, batch = continuous(method, mode)
-    compiled = torch.compile(penalty, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(*batch), penalty(*batch), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -210,29 +193,31 @@ COMPILED = [
     ("mige", "conditional", {"score": "nu", "n_steps": 3}),
     ("mmd", "complementary", {}),
     ("pairmmd", "conditional", {"pairs": "clique"}),
+    ("adv", "marginal", "continuous"),
+    ("mmd", "marginal", "continuous"),
 ]
-COMPILED_IDS = ["-".join([m, mode, *map(str, options.values())]) for m, mode, options in COMPILED]
 
 
-@pytest.mark.parametrize(("method", "mode", "options"), COMPILED, ids=COMPILED_IDS)
-def test_compiled_equals_eager(method, mode, options):
+@pytest.mark.parametrize(("method", "mode", "options"), COMPILED, ids=str)
+def test_compiled_penalty_equals_eager(method, mode, options):
     """One graph without a break, for value and gradient; ``aot_eager`` traces as the default backend does."""
     torch._dynamo.reset()
-    z, s, y = make_batch("unbalanced")
-    penalty = make_penalty(method, mode, **options)
+    if options == "continuous":
+        penalty, (z, s, y) = continuous(method, mode)
+    else:
+        penalty, (z, s, y) = make_penalty(method, mode, **options), make_batch("unbalanced")
     noise = noise_for(penalty)
 
     def value(z, s, y):
         return penalty(z, s, y, noise=noise)
 
-    compiled = torch.compile(value, fullgraph=True, backend="aot_eager")
     results = []
-    for function in (value, compiled):
+    for function in (value, torch.compile(value, fullgraph=True, backend="aot_eager")):
         leaf = z.clone().requires_grad_()
         out = function(leaf, s, y)
         results.append((out.detach(), torch.autograd.grad(out, leaf)[0]))
     for eager, traced in zip(*results):
-        torch.testing.assert_close(traced, eager, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(traced, eager, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -338,9 +323,9 @@ def test_degenerate_batch_is_a_differentiable_zero_and_warns_once(method, mode):
 
 
 def test_names_or_objects():
-    """Every option takes a name or an object, and a user's own measure needs no registration."""
+    """Every option takes a name or an object."""
     from braindecode_censor.numerics.lengthscales import MedianScale
-    from braindecode_censor.penalties.measures import MMD, Measure
+    from braindecode_censor.penalties.measures import MMD
     from braindecode_censor.penalties.measures.contrasts import CliquePairs
 
     z, s, y = make_batch("balanced")
@@ -351,22 +336,6 @@ def test_names_or_objects():
         bc.make_penalty("mige", score=score)(z, s), bc.make_penalty("mige", score="nu", reg=1e-2)(z, s)
     )
     assert bc.make_penalty("pairmmd", pairs=CliquePairs(3), n_subjects=4).draw_noise() is not None
-
-    class MeanDistance(Measure):
-        """Squared distance of each subject's mean to the batch's."""
-
-        def censor(self, z, batch):
-            rows = (torch.arange(batch.n_subjects)[:, None] == batch.s).to(z.dtype)
-            means = rows @ z / rows.sum(1, keepdim=True)
-            return ((means - z.mean(0)) ** 2).sum(1).mean()
-
-    penalty = bc.make_penalty(MeanDistance, mode="complementary", n_features=N_FEATURES, n_subjects=4)
-    assert torch.isfinite(penalty(z, s, y))
-    MEASURES["mean-distance"] = MeanDistance
-    try:
-        assert bc.make_penalty("mean-distance", n_subjects=4)(z, s) > 0
-    finally:
-        del MEASURES["mean-distance"]
 
 
 def test_censored_loss_is_the_weighted_sum():

@@ -93,7 +93,7 @@ def test_continuous_adversary_finds_the_gaussian_information():
     assert float(bound) == pytest.approx(-0.5 * math.log(1 - r**2), abs=0.04)
 
 
-def began_divergence(shift, steps=250, **options):
+def began_divergence(shift, steps=150, **options):
     penalty = bc.make_penalty("began", n_features=4, n_subjects=2, hidden=32, **options)
 
     def draw(step):
@@ -143,7 +143,7 @@ def test_began_errors_stay_small_in_a_long_training():
         return means[s] + torch.randn(32, 8, generator=generator), s
 
     errors = []
-    for _ in range(6):
+    for _ in range(5):
         train(penalty, draw, 60)
         batch = draw(0)
         errors.append(float(penalty(*batch).detach()))
@@ -169,21 +169,14 @@ def test_printed_began_is_degenerate():
     loss = printed.critic_loss(z, batch)
     assert float(printed.k) < before
     torch.testing.assert_close(loss, (1 - before) * error)
+    printed.k.fill_(0.25)
+    torch.testing.assert_close(printed.reveal(z, batch), 0.75 * error)
     # and the encoder wins by shrinking z, which standardisation prevents
     small = printed.censor(1e-3 * z, batch) / printed.censor(z, batch)
     conditioned = BEGAN(6, 4)
     same = conditioned.censor(1e-3 * z, batch) / conditioned.censor(z, batch)
     assert small < 0.1
     assert float(same) == pytest.approx(1, abs=1e-2)
-
-
-def test_printed_complementary_began_uses_the_control():
-    s = torch.arange(64) % 4
-    z = torch.randn(64, 6)
-    printed, batch = BEGAN(6, 4, printed=True), Batch(s, n_subjects=4)
-    printed.k.fill_(0.25)
-    error = (z - printed.critic(z)).abs().mean().detach()
-    torch.testing.assert_close(printed.reveal(z, batch), 0.75 * error)
 
 
 def test_a_network_told_all_labels_at_once():

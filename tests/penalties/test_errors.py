@@ -41,8 +41,8 @@ CONSTRUCTION = [
     (dict(method="mige", score="Stein"), r"score='Stein' is unknown.*Did you mean 'stein'"),
     (dict(method=MMD(), lengthscale=1.0), r"already, so its options \['lengthscale'\] have no effect"),
     (dict(method="mmd", mode="complementary", n_features=5), r"must be even, got 5.*mode='marginal'"),
-    (dict(method="adv"), r"method='adv'.*must be known: pass n_features and n_subjects"),
-    (dict(method="began", n_features=4), r"method='began'.*must be known: pass n_subjects"),
+    (dict(method="adv"), r"method='adv'.*needs its size: pass n_features and n_subjects"),
+    (dict(method="began", n_features=4), r"method='began'.*needs its size: pass n_subjects"),
     (
         dict(method="adv", mode="conditional", n_features=4, n_subjects=2),
         r"mode='conditional' trains a network.*pass n_classes",
@@ -52,10 +52,13 @@ CONSTRUCTION = [
     (dict(method="pairmmd", pairs="bernoulli", fraction=1.5), r"fraction=1.5 must be a number in \(0, 1\]"),
     (dict(method="pairmmd", pairs="clique", fraction=0.5), r"fraction=0.5 belongs to pairs='bernoulli'"),
     (dict(method="pairmmd", size=4), r"size=4 belongs to pairs='clique', not to pairs='all'"),
-    (dict(method="pairmmd", nuisance="continuous"), r"'pairmmd' cannot judge nuisance='continuous': choose"),
+    (
+        dict(method="pairmmd", nuisance="continuous"),
+        r"'pairmmd' does not support nuisance='continuous': choose",
+    ),
     (
         dict(method="began", nuisance="continuous", n_features=4),
-        r"'began' cannot judge.*choose from \['adv', 'mige', 'mmd'\]",
+        r"'began' does not support.*choose from \['adv', 'mige', 'mmd'\]",
     ),
     (dict(method="mige", reg=0.0, score="nu"), r"reg=0.0 must be a positive number"),
     (

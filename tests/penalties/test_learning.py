@@ -118,8 +118,7 @@ def test_censoring_hides_the_subject_and_keeps_the_task(method, mode):
         assert revealed > reading("half 1", *found) + 0.2
 
 
-@pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
-def test_the_opposite_sign_reveals_the_subject(method, mode):
-    """A sign error would be silent in every test of values; here it turns hiding into revealing."""
-    *found, _ = train(make(method, mode), -WEIGHTS[method], steps=50)
-    assert leak(found, mode) > 1.0
+@pytest.mark.parametrize("method", WEIGHTS)
+def test_opposite_sign_reveals_the_subject(method):
+    *code, _ = train(make(method, "marginal"), -WEIGHTS[method], steps=50)
+    assert leak(code, "marginal") > 1.0

@@ -53,33 +53,12 @@ def test_sizes_may_be_omitted(method, mode):
     torch.testing.assert_close(counted, make_penalty(method, mode)(z, s, y), **CLOSE)
 
 
-@pytest.mark.parametrize("method", ["mmd", "pairmmd"])
-def test_unused_labels_do_not_matter(method):
-    """Shapes follow the declared sizes; values follow the subjects that are there."""
-    z, s, y = make_batch("unbalanced")
-    for mode in ("marginal", "conditional"):
-        wide = bc.make_penalty(method, mode=mode, n_subjects=40, n_classes=9)(z, s, y)
-        torch.testing.assert_close(wide, make_penalty(method, mode)(z, s, y), **CLOSE)
-
-
 @pytest.mark.parametrize("mode", ["marginal", "complementary"])
 @pytest.mark.parametrize("method", ["adv", "mige", "mmd", "pairmmd", "began"])
 def test_only_the_conditional_mode_looks_at_y(method, mode):
     z, s, y = make_batch("balanced")
     penalty = make_penalty(method, mode)
     torch.testing.assert_close(penalty(z, s), penalty(z, s, y))
-
-
-def test_complementary_reveals_what_marginal_censors():
-    """With equal halves, what is taken from one is given to the other, for measures that only change sign."""
-    z, s, y = make_batch("balanced")
-    half = z[:, : N_FEATURES // 2]
-    for method in ("mige", "mmd", "pairmmd"):
-        leaf = torch.cat([half, half], 1).requires_grad_()
-        (gradient,) = torch.autograd.grad(make_penalty(method, "complementary")(leaf, s, y), leaf)
-        censored, revealing = gradient.chunk(2, 1)
-        torch.testing.assert_close(censored, -revealing)
-        assert censored.abs().max() > 0
 
 
 def test_perfectly_separated_halves_have_known_values():

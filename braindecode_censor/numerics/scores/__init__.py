@@ -12,8 +12,7 @@ from braindecode_censor.numerics.scores.tikhonov import Tikhonov
 
 __all__ = ["SCORES", "SSGE", "NuMethod", "ScoreEstimator", "Stein", "Tikhonov", "make_score"]
 
-#: Name -> estimator; add your own. "mige" in the paper's table is SSGE with the MIGE paper's threshold, no estimator
-#: of its own.
+#: Name -> estimator; add your own. "mige" in the paper's table is SSGE with the threshold of the MIGE paper.
 SCORES = {
     "ssge": SSGE,
     "mige": partial(SSGE, ratio=0.99),
@@ -24,7 +23,7 @@ SCORES = {
 
 
 def make_score(score="ssge", **options):
-    """Return the score estimator of that name; an object passes.
+    """Return the score estimator of that name; an object is returned as it is.
 
     Parameters
     ----------

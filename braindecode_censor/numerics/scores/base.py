@@ -1,4 +1,4 @@
-"""What all kernel score estimators share."""
+"""Base class of the kernel score estimators."""
 
 import torch
 
@@ -25,13 +25,13 @@ class ScoreEstimator:
     Notes
     -----
     ``fit(x, same)`` fits *all groups of a partition at once*: the Gram matrix with the pairs of different
-    groups set to zero is block diagonal up to the order of the rows, so one problem of size n holds the
-    problems of all groups, however many there are.
+    groups set to zero is block diagonal up to the order of the rows, so one problem of size n contains the
+    problems of all groups.
 
     A subclass writes ``_solve`` and ``_extend``, in operations that ``torch.func.vmap`` can batch.
     """
 
-    #: Whether the host waits for a value on the way.
+    #: True if the CPU waits for values of a GPU during a fit.
     waits = False
 
     def __init__(self, kernel="rbf", lengthscale="median"):
@@ -39,7 +39,7 @@ class ScoreEstimator:
         self.lengthscale = make_lengthscale(lengthscale)
 
     def __getstate__(self):
-        # What was fitted holds closures over a batch's tensors; a copy or a pickle is an unfitted twin.
+        # Fitted attributes are closures over the tensors of a batch, so copies and pickles are not fitted.
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     @torch.no_grad()
@@ -62,8 +62,8 @@ class ScoreEstimator:
         self._same = same
         mask = x.new_ones(len(x), len(x)) if same is None else same.to(x.dtype)
         self._n = mask.sum(-1, keepdim=True).clamp_min(1)
-        # Scores do not change under translation, and products lose fewer digits near the origin; every group
-        # has its own, for groups may lie far apart.
+        # Scores do not change under translation, and products lose fewer digits near the origin. Every group is
+        # centred separately, since groups may lie far apart.
         self._centre = mask @ x / self._n
         self._x = x - self._centre
         self._d2 = squared_distances(self._x)
@@ -80,7 +80,7 @@ class ScoreEstimator:
         raise NotImplementedError
 
     def _extend(self, apply, zeta, context):
-        """Return the scores at queries from their operator; `context` is (query, d2, precision)."""
+        """Return the scores (n_queries, d) from the queries' operator; `context` is (query, d2, precision)."""
         raise NotImplementedError
 
     def at_samples(self):
@@ -95,7 +95,18 @@ class ScoreEstimator:
 
     @torch.no_grad()
     def __call__(self, query):
-        """Return the scores at other points."""
+        """Return the scores at other points.
+
+        Parameters
+        ----------
+        query : Tensor of shape (n_queries, d)
+            Points.
+
+        Returns
+        -------
+        scores : Tensor of shape (n_queries, d)
+            Estimated scores, without gradient.
+        """
         if self._same is not None:
             raise ValueError("a score fitted with same= holds one score per group: use at_samples().")
         query = query.detach() - self._centre[:1]
@@ -108,11 +119,11 @@ class ScoreEstimator:
         """Solve (K + diag(ridge)) c = rhs for ridge (n, 1) and rhs (n, d)."""
         matrix = self._dense()
         size = len(matrix)
-        repeat = size // len(rhs)  # d for a kernel that mixes coordinates, else 1
+        repeat = size // len(rhs)  # d for a kernel that couples coordinates, else 1
         # A sample in no group has a zero row: a unit on the diagonal keeps the system regular.
-        alone = (torch.diagonal(matrix) == 0).to(matrix.dtype)
-        matrix = matrix + torch.diag(ridge.expand(-1, repeat).reshape(-1) + alone)
+        isolated = (torch.diagonal(matrix) == 0).to(matrix.dtype)
+        matrix = matrix + torch.diag(ridge.expand(-1, repeat).reshape(-1) + isolated)
         # LU, not Cholesky: the pointwise length scales make kernels that are not positive definite.
-        # solve_ex does not look at the error code, which would wait for the device.
+        # solve_ex skips the error code, for which the CPU would wait.
         solution, _ = torch.linalg.solve_ex(matrix, rhs if repeat == 1 else rhs.reshape(size, -1))
         return solution.reshape(rhs.shape)

@@ -33,8 +33,7 @@ class NuMethod(ScoreEstimator):
     Notes
     -----
     Function values are iterated directly, because the published form :math:`a_t\hat\zeta+Kc_t` subtracts two
-    numbers that grow with :math:`T^2`; the coefficients :math:`a_t, c_t`, which only new points need, are iterated
-    when these come.
+    numbers that grow with :math:`T^2`. Only scores at other points need the coefficients :math:`a_t, c_t`.
 
     References
     ----------
@@ -49,6 +48,7 @@ class NuMethod(ScoreEstimator):
         self.n_steps = floor(1 / sqrt(self.reg)) + 1 if n_steps is None else check_size("n_steps", n_steps)
 
     def _coefficients(self, t):
+        """Return the momentum u_t and the step size ω_t."""
         nu = self.nu
         momentum = (t - 1) * (2 * t - 3) * (2 * t + 2 * nu - 1)
         momentum /= (t + 2 * nu - 1) * (2 * t + 4 * nu - 1) * (2 * t + 2 * nu - 3)
@@ -60,7 +60,7 @@ class NuMethod(ScoreEstimator):
         *_, self._in_sample = self._iterates()
 
     def _iterates(self):
-        """Yield g_1 to g_T; in few operations, for there can be a hundred steps in every training step."""
+        """Yield g_1 to g_T, in few operations, since a training step can take a hundred of these steps."""
         before, g = torch.zeros_like(self._h), -self._first_step() * self._h
         yield g
         for t in range(2, self.n_steps + 1):
@@ -70,6 +70,7 @@ class NuMethod(ScoreEstimator):
             yield g
 
     def _first_step(self):
+        """Return the step size ω_1."""
         return (4 * self.nu + 2) / (4 * self.nu + 1)
 
     def _extend(self, apply, zeta, context):

@@ -20,24 +20,24 @@ class SSGE(ScoreEstimator):
     Parameters
     ----------
     ratio : float, optional
-        Keep eigenvalues, largest first, while their sum stays below this share of all (at least one). By
+        Keep eigenvalues, largest first, while their sum stays below this fraction of all (at least one). By
         default 0.95 for samples of up to 64 points and 0.99 for larger ones.
     kernel : {"rbf", "imq"} or object
         Diagonal kernel.
     lengthscale : {"median", "tsne"}, float or object
         Length scale of the kernel. "tsne" makes indefinite Gram matrices, which suit this estimator badly.
     n_eigen : int, optional
-        Keep so many eigenvalues, instead of `ratio`.
+        Number of eigenvalues to keep, instead of `ratio`.
 
     Notes
     -----
     All groups of a partition are decomposed by **one** call: adding :math:`2g + 2` to the diagonal of the g-th group
-    moves its eigenvalues, which lie in [0, 1], into an interval of its own, so no eigenvector can mix two groups. That
-    costs digits, hence float64 inside whatever the input. Where the first eigenvalue exceeds `ratio` alone,
+    moves its eigenvalues, which lie in [0, 1], into a separate interval, so no eigenvector can mix two groups. This
+    costs digits, so the decomposition runs in float64. Where the first eigenvalue exceeds `ratio` alone,
     implementations that slice with ``[-0:]`` keep *all* eigenvectors and blow up; here one is kept.
 
-    A decomposition checks its error code, so the host waits for the device once per fit, also in a step that is
-    recorded (:func:`~braindecode_censor.numerics.unrecorded.unrecorded`); with other estimators it does not.
+    A decomposition checks its error code, so the CPU waits for the GPU once per fit; the other estimators do not
+    wait.
 
     References
     ----------
@@ -61,55 +61,56 @@ class SSGE(ScoreEstimator):
         self._in_sample = score.to(self._h.dtype)
 
     def _solve_shifted(self, gram, h):
-        """Decompose the groups within the whole matrix."""
+        """Return the scores (n, d) of all groups from one decomposition."""
         group, _ = group_ranks(self._same)
         shifted, vectors = _eigenpairs(gram + torch.diag(2.0 * (1 + group.double())))
-        values = (vectors * (gram @ vectors)).sum(-2)  # Rayleigh quotients: free of the shift's rounding
-        # eigenvalues of one group all lie in [2g + 1.5, 2g + 3.5]; samples in no group have g = -1
+        values = (vectors * (gram @ vectors)).sum(-2)  # Rayleigh quotients, without the rounding of the shift
+        # The eigenvalues of group g lie in [2g + 1.5, 2g + 3.5]; samples in no group have g = -1.
         group = ((shifted + 0.5) / 2).floor() - 1
         peers = group.unsqueeze(-1) == group.unsqueeze(-2)
-        values = torch.where(group >= 0, values, 0.0)  # rounding would be inverted where there is no group
+        # Where there is no group, values are rounding errors, which must not be inverted.
+        values = torch.where(group >= 0, values, 0.0)
         score, _ = self._invert(values, vectors, h, peers.sum(-1) > 64, peers)
         return score
 
     def _invert(self, values, vectors, h, large, peers=None):
-        """Apply the negative inverse on the kept eigenvectors to h; return also their coefficients in c."""
-        kept = self._kept(values, large, peers)
-        inverse = torch.where(kept, -values, torch.inf).reciprocal().unsqueeze(-1)
+        """Apply minus the inverse, restricted to the selected eigenvectors, to h; return also the spectrum used."""
+        selected = self._select(values, large, peers)
+        inverse = torch.where(selected, -values, torch.inf).reciprocal().unsqueeze(-1)
         projected = inverse * (vectors.mT @ h)
         return vectors @ projected, (vectors, inverse, projected)
 
-    def _kept(self, values, large, peers=None):
-        """Tell which eigenpairs are kept, of those ascending in the last axis, or group by group with `peers`."""
+    def _select(self, values, large, peers=None):
+        """Return a mask of the eigenpairs to keep; `values` ascend along the last axis, or per group with `peers`."""
         n_least = self.n_eigen or 1
         if peers is None:
-            upto = values.cumsum(-1)
-            below, total = upto - values, upto[..., -1:]
-            kept = torch.zeros_like(values, dtype=torch.bool)
-            kept[..., -n_least:] = True
+            cumulative = values.cumsum(-1)
+            below, total = cumulative - values, cumulative[..., -1:]
+            selected = torch.zeros_like(values, dtype=torch.bool)
+            selected[..., -n_least:] = True
         else:
             order = torch.arange(values.shape[-1], device=values.device)
             smaller, larger = peers & (order < order[:, None]), peers & (order > order[:, None])
             below, total = ((mask * values.unsqueeze(-2)).sum(-1) for mask in (smaller, peers))
-            kept, large = larger.sum(-1) < n_least, large.to(values.dtype)
+            selected, large = larger.sum(-1) < n_least, large.to(values.dtype)
         if self.n_eigen is None:
-            # with all above it, a pair that is kept makes less than that share
-            kept = kept | (below > (1 - (self.ratio or 0.95 + 0.04 * large)) * total)
-        return kept & (values > 0)
+            # A selected eigenvalue and all above it add up to less than the ratio.
+            selected = selected | (below > (1 - (self.ratio or 0.95 + 0.04 * large)) * total)
+        return selected & (values > 0)
 
     def _extend(self, apply, zeta, context):
         vectors, inverse, projected = self._spectrum
-        # score(x) = K_xX c; 1/n because the values are those of K/n
+        # score(x) = K_xX c, where 1/n comes from the eigenvalues of K/n.
         return apply((-vectors @ (inverse * projected)).to(self._h.dtype) / self._n)
 
 
 def _eigenpairs(matrix, n=1):
-    """Eigenvalues, ascending, and eigenvectors of symmetric matrices, divided by n."""
+    """Return the ascending eigenvalues, divided by n, and the eigenvectors of symmetric matrices."""
     if not matrix.is_cuda:
         values, vectors = torch.linalg.eigh(matrix)
         return values / n, vectors
-    # torch's eigh takes matrices of this size one by one on a GPU. This decomposition is batched under vmap, and for
-    # a positive definite matrix it is the same.
+    # On a GPU, torch's eigh decomposes matrices of this size one by one. This singular value decomposition is batched
+    # under vmap, and equal for a positive definite matrix.
     shift = 2.0 * torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     vectors, values = _decompose(matrix / n + shift)
     return (values - 2.0).flip(-1), vectors.flip(-1)
@@ -117,7 +118,7 @@ def _eigenpairs(matrix, n=1):
 
 @torch.library.custom_op("braindecode_censor::decompose", mutates_args=())
 def _decompose(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Left singular vectors and singular values on a GPU; an operation of its own, so that it sees plain tensors."""
+    """Return left singular vectors and singular values; a custom operator, so that it receives plain tensors."""
     return unrecorded(lambda stack: torch.linalg.svd(stack, driver="gesvda")[:2], matrix)
 
 

@@ -26,12 +26,12 @@ class Stein(ScoreEstimator):
     lengthscale : {"median", "tsne"}, float or object
         Length scale of the kernel.
     ridge : {"M2", "M", "raw"}
-        How :math:`\eta` follows from `reg` and the sample size M: :math:`M^2\lambda`, :math:`M\lambda` or
+        Relation of :math:`\eta` to `reg` and the sample size M: :math:`M^2\lambda`, :math:`M\lambda` or
         :math:`\lambda`.
 
     Notes
     -----
-    ``ridge="M2"`` is what the library behind the paper's experiments does, hence the default. On batches of
+    ``ridge="M2"`` is the choice of the library behind the paper's experiments, hence the default. On batches of
     64 to 256 it shrinks the score 2 to 100 times for ``reg`` of 1e-3 and above, and the estimated gradient
     of the mutual information even more. ``ridge="M"`` equals :class:`Tikhonov` on the sample.
 
@@ -55,20 +55,20 @@ class Stein(ScoreEstimator):
         self._in_sample = -self._regularised_solve(self._eta, self._n * self._h)
 
     def _extend(self, apply, zeta, context):
-        """Add the query to the sample and eliminate the other points."""
+        """Return the scores of a system with the query as one more sample, from which the sample is eliminated."""
         _, d2, precision = context
         k = self.kernel(d2, precision)
         gradient = (
             len(self._x) * zeta
-        )  # sum over j of the gradient in x_j; that in the query has the other sign
+        )  # Sum over j of the gradient in x_j; in the query the sign is opposite.
         towards = self._regularised_solve(self._eta, k.T)
         schur = 1 + self._eta[0] - (k * towards.T).sum(-1, keepdim=True)  # k(x, x) = 1
-        # sum over j of (towards_j + 1) * b_j, with b_j the gradient in the query of k(x_j, query)
+        # Sum over j of (towards_j + 1) * b_j, where b_j is the gradient of k(x_j, query) in the query.
         weighted = -self._gradient_sum(context, towards.T) - gradient
         return -(k @ self._in_sample - weighted) / schur
 
     def _gradient_sum(self, context, weights):
-        """Sum over j of weights[i, j] times the gradient in x_j of k(query_i, x_j)."""
+        """Return the sum over j of weights[i, j] times the gradient of k(query_i, x_j) in x_j."""
         query, d2, precision = context
         _, divergence, _ = self.kernel.operator(query, self._x, d2, precision, weights)
         return divergence

@@ -19,8 +19,8 @@ class Tikhonov(ScoreEstimator):
     reg : float
         Regularisation :math:`\lambda` (the paper's :math:`\gamma`).
     kernel : {"rbf", "imq", "curlfree-rbf", "curlfree-imq"} or object
-        Matrix-valued kernel. A curl-free one couples the coordinates: its system has n·d unknowns and is
-        solved densely, so it is for small problems; the ν-method has no such limit.
+        Matrix-valued kernel. A curl-free one couples the coordinates: the dense system has n·d unknowns, which
+        limits it to small problems; the ν-method has no such limit.
     lengthscale : {"median", "tsne"}, float or object
         Length scale of the kernel.
 

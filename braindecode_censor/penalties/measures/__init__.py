@@ -1,4 +1,4 @@
-"""Measures of the dependence between a latent code and a nuisance, one idea per file."""
+"""Measures of the dependence between a latent code and a nuisance."""
 
 from braindecode_censor.penalties.measures.adversary import Adversary
 from braindecode_censor.penalties.measures.base import Measure
@@ -8,5 +8,5 @@ from braindecode_censor.penalties.measures.mmd import MMD, PairMMD
 
 __all__ = ["BEGAN", "MEASURES", "MIGE", "MMD", "Adversary", "Measure", "PairMMD"]
 
-#: Name -> class. Add your own: ``MEASURES["mine"] = MyMeasure``.
+#: Name -> class; register a new one with ``MEASURES["name"] = MyMeasure``.
 MEASURES = {"adv": Adversary, "mige": MIGE, "mmd": MMD, "pairmmd": PairMMD, "began": BEGAN}

@@ -1,4 +1,4 @@
-"""An adversary that reads the subject from the code."""
+"""An adversary that predicts the subject from the code."""
 
 from typing import ClassVar
 
@@ -24,19 +24,17 @@ class Adversary(Measure):
     n_features, n_subjects : int
         Width of z and number of subjects.
     n_classes : int, optional
-        Number of classes; the adversary is then also shown y.
-    nuisance : {"discrete", "continuous"}
-        Kind of s.
-    reduction : {"mean", "sum"}
-        "sum" adds where the paper's listings add.
+        Number of classes; the adversary then also receives y.
     min_trials : int
-        Trials a subject needs (within a stratum) to count; one will do, for it only adds to a sum over trials.
+        Trials a subject needs (within a stratum) to count; one suffices for a sum over trials.
     hidden : int
         Width of the hidden layers.
     n_layers : int
         Number of hidden layers.
     n_values : int
         Number of components of a continuous nuisance.
+    **options
+        `nuisance` and `reduction`; see :class:`~braindecode_censor.penalties.measures.base.Measure`.
 
     Notes
     -----
@@ -48,11 +46,11 @@ class Adversary(Measure):
     * Means over trials (``reduction="sum"`` adds, in conditional mode over classes). The conditional equation
       "+λ CE" has the wrong sign; classes are averaged.
     * In complementary mode each half has its own adversary, trained on its own cross-entropy; the listing
-      passes y to both, which the marginal quantity does not know.
+      passes y to both, although the marginal quantity does not involve y.
 
     With a continuous nuisance the adversary predicts s, and the value is
-    :math:`\frac12\log(\mathrm{Var}\,s/\mathrm{MSE})`, added over the components of s: the information that a Gaussian
-    s with independent components would give away. For other distributions it orders codes but is no bound.
+    :math:`\frac12\log(\mathrm{Var}\,s/\mathrm{MSE})`, added over the components of s: the mutual
+    information for a Gaussian s with independent components. For other distributions it orders codes but is no bound.
 
     References
     ----------
@@ -69,24 +67,16 @@ class Adversary(Measure):
         n_subjects=None,
         n_classes=None,
         *,
-        nuisance="discrete",
-        reduction="mean",
         min_trials=1,
         hidden=128,
         n_layers=3,
         n_values=1,
+        **options,
     ):
-        super().__init__(
-            n_features,
-            n_subjects,
-            n_classes,
-            nuisance=nuisance,
-            reduction=reduction,
-            min_trials=min_trials,
-        )
+        super().__init__(n_features, n_subjects, n_classes, min_trials=min_trials, **options)
         hidden = [check_size("hidden", hidden)] * check_size("n_layers", n_layers)
         labels = () if n_classes is None else (n_classes,)
-        n_outputs = n_subjects if nuisance == "discrete" else check_size("n_values", n_values)
+        n_outputs = n_subjects if self.nuisance == "discrete" else check_size("n_values", n_values)
         self.critic = LabelledMLP(n_features, n_outputs, hidden, labels)
 
     def censor(self, z, batch):
@@ -113,7 +103,7 @@ class Adversary(Measure):
         usable = self.usable_strata(cells)
         gain = entropies - _mean_by_stratum(self._cross_entropies(z, batch, frozen=True), strata)
         if self.reduction == "sum" and batch.y is None:
-            gain = gain * len(z)  # the marginal listing adds over trials
+            gain = gain * len(z)  # The marginal listing adds over trials.
         return mean_over_strata(gain, usable, self.reduction)
 
     def critic_loss(self, z, batch):
@@ -139,34 +129,32 @@ class Adversary(Measure):
         return mean_over_strata(losses, strata.sum(-1) > 0, "mean")
 
     def _predict(self, z, batch, frozen):
+        """Return the outputs (n, n_outputs) of the adversary."""
         return self.critic(z, *(() if batch.y is None else (batch.y,)), frozen=frozen)
 
     def _cross_entropies(self, z, batch, frozen=False):
-        """Cross-entropy of every trial, shape (n,)."""
+        """Return the cross-entropy (n,) of every trial."""
         return F.cross_entropy(self._predict(z, batch, frozen), batch.s.long(), reduction="none")
 
     def _squared_errors(self, z, batch, frozen=False):
-        """Mean squared error and variance of s per stratum, each (n_strata, p), and which strata count."""
+        """Return error and variance of s (n_strata, p), and a mask of the strata that count; p components of s."""
         s, strata, spread, usable = self._standardised(batch, z.dtype)
         error = _mean_by_stratum((self._predict(z, batch, frozen) - s) ** 2, strata)
-        # a finite value, and a zero gradient, where a stratum does not count
-        return (
-            torch.where(usable[:, None], error, 1.0),
-            torch.where(usable[:, None], spread, 1.0),
-            usable,
-        )
+        # Strata that do not count get a finite value and a zero gradient.
+        error, spread = (torch.where(usable[:, None], value, 1.0) for value in (error, spread))
+        return error, spread, usable
 
     def _standardised(self, batch, dtype):
-        """Standardised s (n, p), rows (n_strata, n) and variances (n_strata, p) of the strata, and which count."""
+        """Return standardised s (n, p), rows (n_strata, n), variances (n_strata, p) and a mask of the usable strata."""
         s = batch.s.reshape(len(batch.s), -1).to(dtype)
         n_values = self.critic.n_outputs
         if s.shape[1] != n_values:
             raise ValueError(
-                f"s has {s.shape[1]} components per trial, but the adversary n_values={n_values}."
+                f"s has {s.shape[1]} components per trial, but the adversary n_values={n_values}: make them equal."
             )
         centred = s - s.mean(0)
         deviation = centred.std(0, correction=0)
-        varies = deviation > 1e-5 * s.abs().amax(0)  # else what is left of a constant is rounding
+        varies = deviation > 1e-5 * s.abs().amax(0)  # else a constant leaves rounding errors
         s = torch.where(varies, centred / torch.where(varies, deviation, 1.0), 0.0)
         strata = torch.ones_like(s[:, :1]).T
         if batch.y is not None:
@@ -176,7 +164,7 @@ class Adversary(Measure):
         return s, strata, spread, (strata.sum(-1) > 2) & (spread > 1e-5).all(-1)
 
     def usable(self, batch):
-        """Tell whether any stratum can be judged.
+        """Return True if any stratum has enough trials to estimate the dependence.
 
         Parameters
         ----------
@@ -194,7 +182,7 @@ class Adversary(Measure):
 
     @torch.no_grad()
     def diagnostics(self, z, batch):
-        """Return how well the adversary reads the subject.
+        """Return the accuracy of the adversary.
 
         Parameters
         ----------
@@ -206,21 +194,21 @@ class Adversary(Measure):
         Returns
         -------
         numbers : dict
-            ``subject_accuracy``, the share of trials whose subject it names.
+            ``subject_accuracy``, the fraction of trials whose subject it predicts.
         """
         if batch.continuous:
             return {}
-        named = self._predict(z, batch, frozen=True).argmax(-1)
-        return {"subject_accuracy": (named == batch.s).to(z.dtype).mean()}
+        predicted = self._predict(z, batch, frozen=True).argmax(-1)
+        return {"subject_accuracy": (predicted == batch.s).to(z.dtype).mean()}
 
 
 def _mean_by_stratum(values, strata):
-    """Mean over the trials (n, ...) of every stratum, shape (n_strata, ...); zero for one without trials."""
+    """Return means (n_strata, ...) over the trials (n, ...) of every stratum; zero for a stratum without trials."""
     counts = strata.sum(-1, keepdim=True).clamp_min(1)
     return (strata / counts) @ values
 
 
 def _entropies(counts):
-    """Entropy of the subjects of every stratum, from the numbers of their trials (n_strata, n_subjects)."""
+    """Return the entropy of s in every stratum from numbers of trials (n_strata, n_subjects)."""
     totals = counts.sum(-1).clamp_min(1)
     return totals.log() - torch.xlogy(counts, counts).sum(-1) / totals

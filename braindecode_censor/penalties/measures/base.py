@@ -1,4 +1,4 @@
-"""What a dependence measure is."""
+"""Base class of the dependence measures."""
 
 from typing import ClassVar
 
@@ -14,33 +14,33 @@ __all__ = ["Measure", "mean_over_strata"]
 class Measure(nn.Module):
     """Base of all measures of the dependence between a latent code and a nuisance.
 
-    A measure sees the columns of z it is to judge and a :class:`~braindecode_censor.penalties.batch.Batch`; it knows
-    nothing of modes. To write one, override :meth:`censor`, and with a critic :meth:`critic_loss` too; see
+    A measure receives columns of z and a :class:`~braindecode_censor.penalties.batch.Batch`; it does not depend on
+    the mode. To write one, override :meth:`censor`, and with a critic :meth:`critic_loss` too; see
     :data:`braindecode_censor.penalties.measures.MEASURES`. Autograd finds all gradients.
 
     Parameters
     ----------
     n_features : int, optional
-        Number of columns of z it will see.
+        Number of columns of z that it receives.
     n_subjects : int, optional
         Number of subjects.
     n_classes : int, optional
         Number of classes when the mode conditions on y, else None.
     nuisance : {"discrete", "continuous"}
-        Kind of s.
+        Type of s: labels or real values.
     reduction : {"mean", "sum"}
         "sum" adds where the paper's listings add.
     min_trials : int
         Trials a subject needs (within a stratum) to count.
     """
 
-    #: Kinds of nuisance the measure can judge.
+    #: Types of nuisance that the measure supports.
     nuisances = ("discrete", "continuous")
-    #: Option -> how a search chooses its value; see :mod:`braindecode_censor.penalties.options`.
+    #: Option -> range or choices of a search; see :mod:`braindecode_censor.penalties.options`.
     search_space: ClassVar = {}
-    #: Whether the measure trains a network and therefore needs all sizes at construction.
+    #: True if the measure trains a network and therefore needs all sizes at construction.
     has_critic = False
-    #: Whether the host waits for a value that the measure computes. If not, a fleet on a GPU can record its steps.
+    #: True if the CPU waits for a value that the measure computes. If not, a fleet captures its steps on a GPU.
     waits = True
 
     def __init__(
@@ -62,7 +62,7 @@ class Measure(nn.Module):
         self.min_trials = check_size("min_trials", min_trials, minimum=1)
 
     def extra_repr(self):
-        """Return what the module prints inside its parentheses."""
+        """Return the sizes that ``repr`` prints."""
         return f"n_features={self.n_features}, n_subjects={self.n_subjects}, nuisance={self.nuisance!r}"
 
     def censor(self, z, batch):
@@ -100,7 +100,7 @@ class Measure(nn.Module):
         return -self.censor(z, batch)
 
     def critic_loss(self, z, batch):
-        """Return the loss of the critic's own training; zero without a critic.
+        """Return the loss of the critic; zero without a critic.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Measure(nn.Module):
         return torch.zeros((), dtype=z.dtype, device=z.device)
 
     def diagnostics(self, z, batch):
-        """Return numbers worth logging, as tensors, so that nothing waits for the device.
+        """Return numbers for a log, as tensors, so that the CPU does not wait for a GPU.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class Measure(nn.Module):
         return {}
 
     def noise_shape(self, n_subjects):
-        """Return the shape of the uniform random numbers the measure needs, None for none.
+        """Return the shape of the uniform random numbers that the measure needs, None for none.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class Measure(nn.Module):
         return None
 
     def usable(self, batch):
-        """Tell whether any stratum holds what it takes to say something about dependence.
+        """Return True if any stratum has enough trials to estimate the dependence.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Measure(nn.Module):
         return self.usable_strata(cell_rows(batch, torch.float32)[1]).any()
 
     def usable_strata(self, cells):
-        """Tell which strata have two subjects with enough trials; one subject alone says nothing.
+        """Return the strata that have at least two subjects with enough trials.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class Measure(nn.Module):
         Returns
         -------
         usable : Tensor of shape (n_strata,), bool
-            Which strata count.
+            True for the strata that count.
         """
         return (cells.sum(-1) >= self.min_trials).sum(-1) >= 2
 

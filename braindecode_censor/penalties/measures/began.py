@@ -14,7 +14,7 @@ __all__ = ["BEGAN"]
 
 
 class BEGAN(Measure):
-    r"""Divergence of each subject's code from everybody's, by an autoencoder told the subject.
+    r"""Divergence of each subject's code from that of all subjects, by an autoencoder that receives the subject.
 
     With the error :math:`\mathcal L(A;m)=\mathrm{mean}_{z\in A}|z-D_\psi(z,m)|` (mean over columns too),
 
@@ -29,16 +29,12 @@ class BEGAN(Measure):
     n_features, n_subjects : int
         Width of z and number of subjects.
     n_classes : int, optional
-        Number of classes; the discriminator is then also told y.
-    nuisance : {"discrete"}
-        Kind of s.
-    reduction : {"mean", "sum"}
-        "sum" adds over classes.
+        Number of classes; the discriminator then also receives y.
     min_trials : int
         Trials a subject needs (within a stratum) to count.
     gamma : float, optional
-        Diversity: the ratio of the subject's error to everybody's that k steers to; 1.5 by default, 0.5 in the
-        printed form. Must exceed one to discriminate at all; see the notes.
+        Diversity: the ratio of the subject's error to the batch's error that k steers to; 1.5 by default, 0.5 in
+        the printed form. It must exceed one to discriminate at all; see the notes.
     beta : float, optional
         Step of the control k; 0.01 by default, 0.001 in the printed form.
     hidden : int
@@ -46,7 +42,10 @@ class BEGAN(Measure):
     standardise : bool
         Standardise z by the batch's mean and standard deviation, held constant.
     printed : bool
-        The listings as printed: a discriminator that is not told the subject, one k, raw z.
+        The listings as printed: a discriminator that does not receive the subject, one k, raw z.
+    **options
+        `nuisance` ("discrete" only) and `reduction`; see
+        :class:`~braindecode_censor.penalties.measures.base.Measure`.
 
     Notes
     -----
@@ -54,21 +53,20 @@ class BEGAN(Measure):
 
     * **The printed form is degenerate.** On subject-balanced batches the mean over subjects of the errors *is*
       the error of the batch, for any discriminator: the two losses coincide, k falls to zero, and the encoder
-      only minimises an autoencoder's error. Telling the discriminator the subject makes the terms differ, and
-      gives each subject its own control. ``printed=True`` keeps the listing for comparison.
+      only minimises an autoencoder's error. With the subject as an input of the discriminator the terms differ,
+      and each subject has its own control. ``printed=True`` keeps the listing for comparison.
     * A subject is part of the batch it is compared with, so its error is hardly ever below a fraction of the
       batch's. With :math:`\gamma\le1`, as in image generation, k therefore stays at zero, the discriminator never
-      discriminates, and what is left is an autoencoder's error (measured: the same with shuffled subjects).
-      Hence 1.5, and a step of 0.01 so that k arrives within a few hundred steps.
-    * Where the subject's error is at its goal, :math:`\gamma` times everybody's, the discriminator's loss is
-      :math:`1-k\gamma` times everybody's error. With k beyond :math:`1/\gamma` that is negative, so the discriminator
-      gains by making all errors larger, and nothing stops it. Trainings of 1000 steps showed it on recordings: the
-      errors grew to the end, and accuracy fell. Hence the bound on k, the usual one for :math:`\gamma\le1`.
-    * The error is homogeneous in z, so without standardisation the encoder wins by shrinking z.
-    * The error is the mean over columns, so that `beta` means the same for every width.
+      discriminates, and only an autoencoder's error remains. Hence 1.5, and a step of 0.01 so that k converges
+      within a few hundred steps.
+    * Where the subject's error is :math:`\gamma` times the batch's error, as intended, the discriminator's loss is
+      :math:`1-k\gamma` times the batch's error. For k above :math:`1/\gamma` this is negative, and the discriminator
+      increases all errors without bound. Hence the bound on k, which is the usual one for :math:`\gamma\le1`.
+    * The error is homogeneous in z, so without standardisation the encoder can shrink z to reduce it.
+    * The error is the mean over columns, so that `beta` does not depend on the width.
     * Revealing minimises :math:`\mathcal L(\{z_i\};m)-\mathcal L(S_m;m)`; the listing multiplies the second term by k,
-      which the control drives to zero, and then only the first is left.
-    * Classes are averaged (``reduction="sum"`` adds). k moves in :meth:`critic_loss`, in training mode.
+      which the control drives to zero, so that only the first remains.
+    * Classes are averaged (``reduction="sum"`` adds). :meth:`critic_loss` updates k in training mode.
 
     References
     ----------
@@ -86,23 +84,15 @@ class BEGAN(Measure):
         n_subjects=None,
         n_classes=None,
         *,
-        nuisance="discrete",
-        reduction="mean",
         min_trials=1,
         gamma=None,
         beta=None,
         hidden=128,
         standardise=True,
         printed=False,
+        **options,
     ):
-        super().__init__(
-            n_features,
-            n_subjects,
-            n_classes,
-            nuisance=nuisance,
-            reduction=reduction,
-            min_trials=min_trials,
-        )
+        super().__init__(n_features, n_subjects, n_classes, min_trials=min_trials, **options)
         self.gamma = check_positive("gamma", (0.5 if printed else 1.5) if gamma is None else gamma)
         self.beta = check_positive("beta", (1e-3 if printed else 1e-2) if beta is None else beta)
         self.printed = printed
@@ -128,13 +118,13 @@ class BEGAN(Measure):
         Returns
         -------
         value : Tensor of shape ()
-            Error of every subject's code under the discriminator told that subject.
+            Error of every subject's code under the discriminator that receives this subject.
         """
-        _, own, _ = self._weights(batch, z.dtype)
-        return (own.sum(-1) * self._errors(z, batch, batch.s, frozen=True)).sum()
+        _, subject_weights, _ = self._weights(batch, z.dtype)
+        return (subject_weights.sum(-1) * self._errors(z, batch, batch.s, frozen=True)).sum()
 
     def reveal(self, z, batch):
-        """Return the loss of an encoder that joins the discriminator.
+        """Return the loss of an encoder that cooperates with the discriminator.
 
         Parameters
         ----------
@@ -146,15 +136,15 @@ class BEGAN(Measure):
         Returns
         -------
         value : Tensor of shape ()
-            Error on everybody less the error on the subject.
+            Error on all trials minus the error on the subject.
         """
-        everyone, own, _ = self._weights(batch, z.dtype)
-        weights = everyone - (self.k * own if self.printed else own)
+        batch_weights, subject_weights, _ = self._weights(batch, z.dtype)
+        weights = batch_weights - (self.k * subject_weights if self.printed else subject_weights)
         present, pick = self._present(batch, z.dtype)
         return (pick(weights) * self._errors(z, batch, present, frozen=True)).sum()
 
     def critic_loss(self, z, batch):
-        """Return the discriminator's loss and, in training mode, move k.
+        """Return the discriminator's loss and, in training mode, update k.
 
         Parameters
         ----------
@@ -168,10 +158,10 @@ class BEGAN(Measure):
         loss : Tensor of shape ()
             Differentiable in the discriminator's parameters.
         """
-        everyone, own, control = self._weights(batch, z.dtype)
+        batch_weights, subject_weights, control = self._weights(batch, z.dtype)
         present, pick = self._present(batch, z.dtype)
         errors = self._errors(z, batch, present)
-        loss = (pick(everyone - self.k * own) * errors).sum()
+        loss = (pick(batch_weights - self.k * subject_weights) * errors).sum()
         if self.training:
             step = pick(control) * errors.detach()
             step = step.sum().unsqueeze(0) if self.printed else step.sum(0)
@@ -181,7 +171,7 @@ class BEGAN(Measure):
 
     @torch.no_grad()
     def diagnostics(self, z, batch):
-        """Return how far apart the discriminator finds the subjects.
+        """Return the divergence of the subjects under the discriminator.
 
         Parameters
         ----------
@@ -193,20 +183,22 @@ class BEGAN(Measure):
         Returns
         -------
         numbers : dict
-            ``divergence``, the mean of own error less error on everybody, and ``k``, the mean control.
+            ``divergence``, the mean error on a subject minus that on all trials, and ``k``, the mean control.
         """
-        everyone, own, _ = self._weights(batch, z.dtype)
+        batch_weights, subject_weights, _ = self._weights(batch, z.dtype)
         present, pick = self._present(batch, z.dtype)
-        divergence = (pick(own - everyone) * self._errors(z, batch, present, frozen=True)).sum()
+        divergence = (
+            pick(subject_weights - batch_weights) * self._errors(z, batch, present, frozen=True)
+        ).sum()
         return {"divergence": divergence, "k": self.k.mean()}
 
     def _errors(self, z, batch, subject, frozen=False):
-        """Mean error over columns of every trial as a subject (n,), or as every subject (n, n_subjects) for None.
+        """Return the mean error over columns (n,) of every trial under labels `subject` (n,).
 
-        One-hot rows of some subjects, from :meth:`_present`, stand for these.
+        Shape (n, n_subjects) for None, which evaluates all subjects, and (n, k) for one-hot rows of k subjects.
         """
         z = _standardise(z) if self.standardise else z
-        if self.printed:  # the discriminator is not told the subject
+        if self.printed:  # The discriminator does not receive the subject.
             errors = (self.critic(z, frozen=frozen) - z).abs().mean(-1)
             return errors[:, None].expand(-1, batch.n_subjects) if subject is None else errors
         labels = (subject,) if batch.y is None else (subject, batch.y)
@@ -214,23 +206,23 @@ class BEGAN(Measure):
         return (self.critic(z, *labels, frozen=frozen) - target).abs().mean(-1)
 
     def _present(self, batch, dtype):
-        """One-hot rows of the subjects of a batch of fewer trials than there are subjects, and how to pick theirs.
+        """Return one-hot rows of the subjects of the batch, and a function that selects their columns of weights.
 
-        The others have no weight in any loss, and there may be hundreds of them.
+        Absent subjects have no weight in any loss, and there may be hundreds. Rows are None if all are evaluated.
         """
         n_trials, n_subjects = batch.s.shape[-1], batch.n_subjects
         if self.printed or n_subjects <= n_trials:
             return None, lambda weights: weights
         counts = one_hot_rows(batch.s, n_subjects, dtype).sum(-1)
-        most = n_trials
-        if counts.device.type == "cpu" and not is_traced(counts):  # a graph needs a size that never changes
-            most = max(1, int((counts > 0).sum()))
-        chosen = counts.topk(most).indices
-        rows = (chosen.unsqueeze(-1) == torch.arange(n_subjects, device=counts.device)).to(dtype)
+        n_rows = n_trials
+        if counts.device.type == "cpu" and not is_traced(counts):  # A graph needs a constant size.
+            n_rows = max(1, int((counts > 0).sum()))
+        subject_idx = counts.topk(n_rows).indices
+        rows = (subject_idx.unsqueeze(-1) == torch.arange(n_subjects, device=counts.device)).to(dtype)
         return rows, lambda weights: weights @ rows.T
 
     def _weights(self, batch, dtype):
-        """Weights of the errors (n, n_subjects) in the losses, for all losses are linear in the errors."""
+        """Return the weights (n, n_subjects) of the errors in the batch term, the subject term and the control."""
         strata, cells = cell_rows(batch, dtype)
         counts = cells.sum(-1)
         usable = (counts >= self.min_trials).to(dtype)
@@ -239,19 +231,20 @@ class BEGAN(Measure):
         mean = usable * counted / n_subjects.clamp_min(1)
         mean = mean if self.reduction == "sum" else mean / counted.sum().clamp_min(1)
         by_subject = mean if self.printed else usable / usable.sum(0).clamp_min(1)
-        share = strata.T / strata.sum(-1).clamp_min(1)  # of every trial in its stratum
-        own_share = cells / counts.clamp_min(1).unsqueeze(-1)  # and among its subject's trials there
+        in_stratum = strata.T / strata.sum(-1).clamp_min(1)  # fraction of every trial in its stratum
+        in_cell = cells / counts.clamp_min(1).unsqueeze(-1)  # and among the trials of its subject there
 
-        def own(weights):
-            return (own_share * weights.unsqueeze(-1)).sum(0).T
+        def weigh_cells(weights):
+            return (in_cell * weights.unsqueeze(-1)).sum(0).T
 
-        return share @ mean, own(mean), self.gamma * share @ by_subject - own(by_subject)
+        control = self.gamma * in_stratum @ by_subject - weigh_cells(by_subject)
+        return in_stratum @ mean, weigh_cells(mean), control
 
 
 def _standardise(z):
-    """Standardise the columns by the batch's mean and standard deviation, both held constant."""
+    """Standardise the columns by the mean and the standard deviation of the batch, both held constant."""
     centred = z - z.detach().mean(0)
     spread = centred.detach().std(0, correction=0)
-    # a dead column has no scale of its own: left out, lest a tiny divisor give it all the gradient
-    alive = spread > 1e-4 * spread.mean().clamp_min(1e-6)
-    return centred * torch.where(alive, 1 / spread, 0.0)
+    # A constant column becomes zero, because a tiny divisor would give it most of the gradient.
+    varies = spread > 1e-4 * spread.mean().clamp_min(1e-6)
+    return centred * torch.where(varies, 1 / spread, 0.0)

@@ -6,7 +6,7 @@ import torch
 from torch.func import vmap
 
 from braindecode_censor._check import check_choice
-from braindecode_censor.numerics.groups import deal, equal_groups, group_sizes, same_group
+from braindecode_censor.numerics.groups import equal_groups, group_sizes, mix_groups, same_group
 from braindecode_censor.numerics.scores import SSGE, ScoreEstimator, make_score
 from braindecode_censor.penalties.measures.base import Measure
 from braindecode_censor.penalties.ranges import Choice, Range
@@ -34,21 +34,22 @@ class MIGE(Measure):
         :math:`w_m=n_m/N`, which belongs to the mixture the batch is, or the listing's 1/M. They agree on
         subject-balanced batches.
     calibrate : bool
-        Compare the score of each subject with that of as many trials dealt out from all subjects of the batch, instead
-        of the whole batch. Scores of few trials are shrunk, those of many less: of the difference between the two most
-        is a force that shrinks z and that wrong labels would give as well. Between samples of one size it cancels.
-        What is left depends on the labels and is 5 to 10 times smaller, so begin with ten times the weight.
+        Compare the score of each subject with that of an equal number of trials from all subjects of the batch,
+        instead of the whole batch. Estimated scores of few trials are shrunk more than those of many. Most of the
+        difference is therefore a force that shrinks z, with wrong labels as well; between samples of one size it
+        cancels. The remaining gradient depends on the labels and is 5 to 10 times smaller, so start with ten times
+        the penalty weight.
     score_options : dict, optional
         Options of the estimator.
     nuisance : {"discrete", "continuous"}
-        Kind of s.
+        Type of s: labels or real values.
     reduction : {"mean", "sum"}
         "sum" adds over classes.
     min_trials : int
-        Trials a subject needs (within a stratum) to count. The hard minimum is the default so that small data
-        can be censored at all, but scores fitted to fewer than 8 to 16 trials are mostly a force that shrinks
-        z: watch the diagnostic ``scale_force``, prefer batches with more trials of fewer subjects, or calibrate.
-        Calibrated "ssge" and "mige" need three, because their score of two trials is zero.
+        Trials a subject needs (within a stratum) to count. The default is the smallest possible value, so that
+        small datasets can be censored, but scores of fewer than 8 to 16 trials are mostly a force that shrinks z:
+        check the diagnostic ``scale_force``, use batches with more trials of fewer subjects, or calibrate.
+        Calibrated "ssge" and "mige" need three trials, because their score of two is zero.
     **score_keywords
         Further options of the estimator (`reg`, `kernel`, `lengthscale`, `ratio`, ...).
 
@@ -60,13 +61,13 @@ class MIGE(Measure):
       the mutual information.
     * The conditional listing divides by :math:`|S_c|` on top of the mean; here classes are averaged.
     * Subjects below `min_trials` are skipped and the weights of the others renormalised: weights that do not
-      sum to one leave a spurious multiple of :math:`\nabla H(z)`. Their trials still count in the batch's own term,
-      if it is not calibrated.
-    * **The value is not the mutual information**; only the gradient has a meaning.
+      sum to one leave a spurious multiple of :math:`\nabla H(z)`. Their trials still count in the marginal term,
+      unless it is calibrated.
+    * **The value is not the mutual information**; only the gradient is meaningful.
 
     With a continuous nuisance the inner score is that of the pair (z, s), as in the MIGE paper:
     :math:`\nabla I=E[(\nabla_z\log q(z,s)-\nabla_z\log q(z))\,\partial z]`. s is scaled to the total variance of z,
-    which leaves the mutual information as it is and makes the kernel see it.
+    which does not change the mutual information and gives both the same influence on the kernel.
 
     References
     ----------
@@ -105,7 +106,7 @@ class MIGE(Measure):
         )
         self.score = make_score(score, **(score_options or {}), **score_keywords)
         if calibrate and isinstance(self.score, SSGE):
-            self.min_trials = max(3, self.min_trials)  # the score of two is zero
+            self.min_trials = max(3, self.min_trials)  # The score of two trials is zero.
         self.subject_weights = check_choice("subject_weights", subject_weights, ("frequency", "uniform"))
         if calibrate and nuisance == "continuous":
             raise ValueError("calibrate=True compares subjects: it needs nuisance='discrete'.")
@@ -113,7 +114,7 @@ class MIGE(Measure):
         self.waits = getattr(self.score, "waits", True)
 
     def noise_shape(self, n_subjects):
-        """Return the shape of the random order in which calibration deals.
+        """Return the shape of the random order of subjects that calibration uses.
 
         Parameters
         ----------
@@ -158,10 +159,12 @@ class MIGE(Measure):
         Returns
         -------
         gradient : Tensor of shape (n, n_features)
-            Without graph.
+            Without a graph.
         """
         z = z.detach()
-        reference = stratum = same_group(batch.y)  # whose score a subject's is compared with
+        reference = stratum = same_group(
+            batch.y
+        )  # The score of a subject is compared with that of its reference.
         if batch.continuous:
             outer = inner = self._stratum_weights(batch, z.dtype)
             conditional = self._scores(_with_nuisance(z, batch.s), stratum)[:, : z.shape[1]]
@@ -171,21 +174,21 @@ class MIGE(Measure):
             conditional = self._scores(z, cell)
             if self.calibrate:
                 order = batch.s if batch.noise is None else batch.noise[batch.s]
-                reference = same_group(batch.y, deal(batch.s, order, batch.y))
+                reference = same_group(batch.y, mix_groups(batch.s, order, batch.y))
                 _, outer = self._cell_weights(stratum, reference, z.dtype)
         return inner[:, None] * conditional - outer[:, None] * self._scores(z, reference)
 
     def _scores(self, z, same):
-        """Scores of every code (n, n_features) among those of its group; None is one group of all."""
-        members = None if same is None else equal_groups(same)
-        if members is None or not isinstance(self.score, ScoreEstimator):
+        """Return the scores of the codes (n, n_features), each within its group; None is one group of all."""
+        groups = None if same is None else equal_groups(same)
+        if groups is None or not isinstance(self.score, ScoreEstimator):
             return self.score.fit(z, same).at_samples()
-        # groups of one size as a stack of small samples, instead of a large one with gaps
-        stack = vmap(lambda sample: self.score.fit(sample, None).at_samples())(z[members])
-        return torch.empty_like(z).index_copy(0, members.flatten(), stack.flatten(0, 1))
+        # A stack of small samples is faster than one large sample with masked pairs.
+        stack = vmap(lambda sample: self.score.fit(sample, None).at_samples())(z[groups])
+        return torch.empty_like(z).index_copy(0, groups.flatten(), stack.flatten(0, 1))
 
     def _cell_weights(self, stratum, cell, dtype):
-        """Weight of every trial in the marginal and in the conditional term, each of shape (n,)."""
+        """Return the weight (n,) of every trial in the marginal and in the conditional term."""
         size = group_sizes(cell)
         usable = (size >= self.min_trials).to(dtype)
         per_subject = usable / size.clamp_min(1)
@@ -196,7 +199,7 @@ class MIGE(Measure):
             in_stratum = stratum.to(dtype)
             total = in_stratum.sum(-1)
             n_subjects, n_usable = in_stratum @ per_subject, in_stratum @ usable
-        counts = (n_subjects > 1.5).to(dtype)  # every usable subject adds up to one
+        counts = (n_subjects > 1.5).to(dtype)  # The weights of a usable subject add up to one.
         outer = (counts / total).expand(len(size))
         if self.reduction == "mean":
             n_strata = outer.sum().round().clamp_min(1)
@@ -206,6 +209,7 @@ class MIGE(Measure):
         return outer, counts * usable / n_usable.clamp_min(1)
 
     def _stratum_weights(self, batch, dtype):
+        """Return the weight (n,) of every trial for a continuous nuisance: its fraction of a usable stratum."""
         n = len(batch.s)
         if batch.y is None:
             return torch.full((n,), 1 / n, dtype=dtype, device=batch.s.device)
@@ -215,7 +219,7 @@ class MIGE(Measure):
         return counts / size / (1 if self.reduction == "sum" else n_strata)
 
     def usable(self, batch):
-        """Tell whether any stratum has two subjects with enough trials.
+        """Return True if any stratum has two subjects with enough trials.
 
         Parameters
         ----------
@@ -252,7 +256,7 @@ class MIGE(Measure):
 
 
 def _with_nuisance(z, s):
-    """Append s, scaled to the total variance of z."""
+    """Return z with further columns: s, scaled to the total variance of z."""
     s = s.reshape(len(s), -1).to(z.dtype)
     s = s - s.mean(0)
     scale = z.var(0, correction=0).sum().sqrt() / s.var(0, correction=0).sum().sqrt().clamp_min(1e-12)

@@ -16,7 +16,7 @@ __all__ = ["MMD", "PairMMD"]
 
 
 class MMD(Measure):
-    r"""Squared MMD between each subject's code and everybody's, averaged over subjects.
+    r"""Squared MMD between the code of each subject and that of all subjects, averaged over subjects.
 
     For weight rows a and b of a stratum let
     :math:`S(a,b)=\sum_{i\ne j}a_ib_jk(z_i,z_j)\big/\sum_{i\ne j}a_ib_j`; then
@@ -46,13 +46,13 @@ class MMD(Measure):
       mean :math:`-2(1-\kappa)/N` under independence, where :math:`\kappa=E\,k(z,z')`; without them, zero.
     * A stratum counts if at least two of its subjects have `min_trials` trials.
     * The estimate is unbiased, hence negative about every other time under independence; it is neither
-      clamped nor rooted, which would bias it and kill its gradient.
+      clamped nor rooted, which would bias it and remove its gradient.
 
     All comparisons of a batch are a weighted sum of one Gram matrix, :math:`\sum_{ij}A_{ij}k(z_i,z_j)`: A is two
     small matrix products of the rows, so the cost hardly depends on the number of subjects.
 
     With a continuous nuisance, the row of trial i is a Gaussian neighbourhood of :math:`s_i` in the values of s
-    (median length scale, the trial itself left out): "the code of people like this one" against everybody's.
+    (median length scale, without the trial itself): the code at similar values of s against the code at all values.
     This is HSIC with the kernel on s normalised by row, and has mean zero under independence.
 
     References
@@ -126,7 +126,7 @@ class MMD(Measure):
         return (weights * self.kernel(d2, precision)).sum()
 
     def _gram_weights(self, batch, dtype):
-        """Return A (n, n), the weight of every kernel value in the penalty."""
+        """Return the matrix A (n, n), the weight of every kernel value in the penalty."""
         if batch.continuous:
             return self._neighbourhood_weights(batch, dtype)
         rows, overlap, pairs = self._subjects(batch, dtype)
@@ -135,7 +135,7 @@ class MMD(Measure):
         coefficients = torch.diag_embed(pairs.sum(-1)) - pairs
         mass = torch.diagonal(overlap, dim1=-2, dim2=-1)
         norms = mass[..., :, None] * mass[..., None, :]
-        # A row of a single trial has no pairs: its norm is zero up to rounding, and no contrast uses it.
+        # A row of a single trial has no pairs: its norm is zero up to rounding, and no contrast selects it.
         norms = (norms - (torch.diag_embed(mass) if self.self_pairs else overlap)).clamp_min(1e-12)
         scaled = coefficients / norms
         weights = rows.flatten(0, 1).T @ (scaled @ rows).flatten(0, 1)
@@ -148,7 +148,7 @@ class MMD(Measure):
         return weights
 
     def _subjects(self, batch, dtype):
-        """Rows (n_strata, 1 + n_subjects, n), trials that two of them share, and the weight of their comparison."""
+        """Return rows (n_strata, 1 + n_subjects, n), common trials of two rows, and the weights of pairs of rows."""
         batch = _renumber(batch)
         strata, cells = cell_rows(batch, dtype)
         rows = torch.cat([strata[:, None], cells], dim=1)
@@ -163,20 +163,20 @@ class MMD(Measure):
         return rows, overlap, pairs
 
     def _neighbourhood_weights(self, batch, dtype):
-        """Return A (n, n) for a continuous nuisance: each trial's neighbours in s against its stratum."""
-        same, near, share = self._neighbourhoods(batch, dtype)
+        """Return the matrix A (n, n) for a continuous nuisance: the neighbours of each trial against its stratum."""
+        same, near, trial_weights = self._neighbourhoods(batch, dtype)
 
         def mean(a, b):
-            # the weights of sum over j of share_j S(a_j, b_j), with the pairs of a trial with itself left out
+            # Weights of the sum over trials j of trial_weights[j] S(a_j, b_j), without pairs of a trial with itself.
             norm = a.sum(-1) * b.sum(-1) - (a * b).sum(-1)
-            return a.T @ ((share / norm.clamp_min(1e-12))[:, None] * b)
+            return a.T @ ((trial_weights / norm.clamp_min(1e-12))[:, None] * b)
 
         across = mean(same, near)
         weights = mean(same, same) + mean(near, near) - across - across.T
         return weights - torch.diag(torch.diagonal(weights))
 
     def _neighbourhoods(self, batch, dtype):
-        """Rows (n, n) of each trial's stratum and of its neighbours, and each trial's weight (n,)."""
+        """Return the rows (n, n) of the stratum and of the neighbours of each trial, and the weights of trials (n,)."""
         s = batch.s.reshape(len(batch.s), -1).to(dtype)
         d2 = squared_distances(s)
         strata = torch.ones_like(d2[:1])
@@ -184,21 +184,21 @@ class MMD(Measure):
             strata = one_hot_rows(batch.y, batch.n_classes, dtype)
         same = strata.T @ strata
         exponent = -0.5 * make_lengthscale("median").precision(d2) * d2
-        others = same * (1 - torch.eye(len(s), dtype=dtype, device=s.device))
-        # relative to the nearest neighbour, so that an outlier's weights do not all vanish
-        nearest = torch.where(others > 0, exponent, -torch.inf).amax(-1, keepdim=True)
+        neighbours = same * (1 - torch.eye(len(s), dtype=dtype, device=s.device))
+        # Relative to the nearest neighbour, so that the weights of an outlier do not all vanish.
+        nearest = torch.where(neighbours > 0, exponent, -torch.inf).amax(-1, keepdim=True)
         nearest = torch.where(torch.isfinite(nearest), nearest, 0.0)
-        near = torch.exp(torch.where(others > 0, exponent - nearest, 0.0)) * others
-        # a neighbourhood of one trial has no pairs, and one of hardly more loses all digits
+        near = torch.exp(torch.where(neighbours > 0, exponent - nearest, 0.0)) * neighbours
+        # A neighbourhood of one trial has no pairs, and one of hardly more loses all digits.
         usable = near.sum(-1) ** 2 > 1.5 * (near**2).sum(-1)
         if self.reduction == "sum":
             return same, near, usable.to(dtype)
         counts = strata @ usable.to(dtype)
-        share = strata.T @ (1 / counts.clamp_min(1)) / (counts > 0).sum().clamp_min(1)
-        return same, near, share * usable
+        trial_weights = strata.T @ (1 / counts.clamp_min(1)) / (counts > 0).sum().clamp_min(1)
+        return same, near, trial_weights * usable
 
     def usable(self, batch):
-        """Tell whether any stratum can be judged.
+        """Return True if any stratum has enough trials to estimate the dependence.
 
         Parameters
         ----------
@@ -216,9 +216,9 @@ class MMD(Measure):
 
 
 def _renumber(batch):
-    """Number the subjects of a batch from 0 where there are more subjects than trials, most of whom are not there.
+    """Number the subjects of a batch from 0 if there are more subjects than trials.
 
-    Who is who does not matter here, and tables of all pairs of hundreds of people would cost more than the network.
+    MMD does not depend on the numbers, and matrices of all pairs of hundreds of subjects would be expensive.
     """
     n_trials = len(batch.s)
     if batch.n_subjects <= n_trials:
@@ -236,7 +236,7 @@ class PairMMD(MMD):
     n_features, n_subjects, n_classes : int, optional
         Sizes; see :class:`~braindecode_censor.penalties.measures.base.Measure`.
     pairs : {"all", "bernoulli", "clique"} or object
-        Which pairs: all, each with probability `fraction`, or all among `size` random subjects.
+        Selection of pairs: all, each with probability `fraction`, or all among `size` random subjects.
     fraction : float, optional
         Probability of a pair (the paper's b), 0.5 by default.
     size : int, optional
