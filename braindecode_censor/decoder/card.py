@@ -1,11 +1,11 @@
-"""The model card: what a decoder was made of, what to expect of it, and what it cannot do, as Markdown."""
+"""The model card in Markdown: data, expected score, candidates and limits of a decoder."""
 
 __all__ = ["write_card"]
 
-_TIERS = {
-    "none": "nothing is known of the new person",
-    "unlabeled": "unlabelled trials of the new person are there: call `adapt(X)` first",
-    "labeled": "a few labelled trials of the new person are there: call `adapt(X, y)` first",
+_TARGET_DATA = {
+    "none": "none of the new subject",
+    "unlabeled": "unlabelled trials of the new subject; call `adapt(X)` first",
+    "labeled": "a few labelled trials of the new subject; call `adapt(X, y)` first",
 }
 
 
@@ -15,36 +15,34 @@ def write_card(clf):
     names = "unknown" if signals.ch_names is None else ", ".join(signals.ch_names)
     rate = "unknown" if signals.sfreq is None else f"{signals.sfreq:g} Hz"
     parts = [
-        "# A decoder for the next person",
+        "# A decoder for a new subject",
         "",
         "## Data",
-        f"* {clf.n_trials_} trials of {len(clf.subjects_)} people",
+        f"* {clf.n_trials_} trials of {len(clf.subjects_)} subjects",
         f"* {signals.n_chans} channels x {signals.n_times} samples, sampling rate {rate}; channels: {names}",
         f"* classes: {', '.join(map(str, clf.classes_))}; chance level {1 / len(clf.classes_):.3f}",
         "",
-        "## What to expect",
-        f"Tier `{clf.target}`: {_TIERS[clf.target]}.",
+        "## Expected score",
+        f"Target data `{clf.target}`: {_TARGET_DATA[clf.target]}.",
         "",
         _expected(heldout),
         "",
-        "| person | balanced accuracy |",
+        "| subject | balanced accuracy |",
         "|---|---|",
-        *(f"| {person} | {score:.3f} |" for person, score in heldout.scores.items()),
+        *(f"| {subject} | {score:.3f} |" for subject, score in heldout.scores.items()),
         "",
         _nested(heldout),
         "",
-        "## What it is",
-        f"The weighted average of {len(clf.ensemble_.models)} models, each trained without two of the people.",
+        "## Candidates",
+        f"The weighted average of {len(clf.ensemble_.models)} models, each trained without two of the subjects.",
         "",
         _table(clf.leaderboard_),
         "",
         "## Limits",
         *(f"* {warning}." for warning in heldout.warnings),
         *(f"* {name} failed and was left out: {error}" for name, error in clf.errors_.items()),
-        "* It was judged on people recorded like those it was trained on: other devices, montages or tasks are not "
-        "covered by these numbers.",
-        "* Adaptation shifts what it sees towards the trials it is given: a block that holds one class only shifts it "
-        "wrongly.",
+        "* The scores hold for subjects recorded like the training subjects, not for other devices, montages or tasks.",
+        "* Adaptation to a block with trials of one class only moves the statistics the wrong way.",
         "",
         "## Versions",
         *(f"* {name} {version}" for name, version in clf.versions_.items()),
@@ -55,10 +53,10 @@ def write_card(clf):
 
 def _expected(heldout):
     if not heldout.scores:
-        return "Nobody was tested, so nothing can be expected."
+        return "No subject was tested, so there is no expected score."
     text = (
-        f"Balanced accuracy {heldout.mean:.3f} in the mean over {len(heldout.scores)} people, lower quartile "
-        f"{heldout.lower_quartile:.3f}. The next person's should lie between {heldout.low:.3f} and "
+        f"Balanced accuracy {heldout.mean:.3f} in the mean over {len(heldout.scores)} subjects, lower quartile "
+        f"{heldout.lower_quartile:.3f}. The score of a new subject is expected between {heldout.low:.3f} and "
         f"{heldout.high:.3f} ({heldout.level:.0%} interval)."
     )
     if heldout.gain:
@@ -71,13 +69,11 @@ def _expected(heldout):
 
 
 def _nested(heldout):
-    if heldout.strict:
-        return (
-            "Every person's score comes from models, choices and weights that were made without this person."
-        )
+    if heldout.nested:
+        return "Every subject's score comes from models, choices and weights that were made without this subject."
     return (
-        "Every person's score comes from models and weights that were made without this person. Which candidates "
-        "were trained further was decided by everybody's scores."
+        "Every subject's score comes from models and weights that were made without this subject. The candidates that "
+        "were trained further were selected by the scores of all subjects."
     )
 
 

@@ -1,4 +1,4 @@
-"""From recordings of a few people to a decoder for the next, by one ``fit``."""
+"""AutoTransferClassifier: from recordings of a few subjects to a decoder for a new one, by one ``fit``."""
 
 import copy
 import warnings
@@ -12,24 +12,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from braindecode_censor._check import check_choice, check_size
 from braindecode_censor.decoder.card import write_card
-from braindecode_censor.decoder.ensemble import Ensemble, Model, share_out_models
+from braindecode_censor.decoder.ensemble import Ensemble, Model, select_models
 from braindecode_censor.decoder.export import export_network, write_onnx
 from braindecode_censor.decoder.folder import read_decoder, write_decoder
-from braindecode_censor.decoder.input import check_people, describe_input, read_input
+from braindecode_censor.decoder.input import check_subjects, describe_input, read_input
 from braindecode_censor.decoder.leaderboard import make_leaderboard
+from braindecode_censor.decoder.progress import SearchProgress
 from braindecode_censor.decoder.stream import StreamingDecoder
-from braindecode_censor.run.pair_data import TARGETS, PairData
-from braindecode_censor.run.pair_runner import PairRunner
-from braindecode_censor.run.pair_store import PairStore
-from braindecode_censor.run.pair_trainings import unpack_model
+from braindecode_censor.run.model import unpack_model
+from braindecode_censor.run.training import TARGETS, TrialData
 from braindecode_censor.search.budget import Budget
-from braindecode_censor.search.expectation import expect, shared_trials
+from braindecode_censor.search.expectation import expect, find_shared_trials
 from braindecode_censor.search.family import BASELINE, find_candidates
-from braindecode_censor.search.folds import make_pairs
-from braindecode_censor.search.pair_search import PairSearch
-from braindecode_censor.search.progress import SearchProgress
+from braindecode_censor.search.folds import FoldedTrials, make_folds
+from braindecode_censor.search.queue import Search
 from braindecode_censor.search.weights import choose_weights
 from braindecode_censor.storage.keys import versions
+from braindecode_censor.storage.store import Store
 from braindecode_censor.trials.dataset import check_labels, read_signals
 from braindecode_censor.trials.stored import StoredSignals
 
@@ -37,17 +36,17 @@ __all__ = ["AutoTransferClassifier"]
 
 
 class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
-    """Find the decoder that works best for people it has not seen, and say what to expect of the next one.
+    """Find the decoder that works best on held-out subjects, and estimate its score on a new one.
 
     Candidates (networks that differ in normalisation, augmentation, size and censoring, and classical pipelines) are
-    trained without two people at a time and judged by these two. The best are averaged, with weights chosen by
-    held-out likelihood, and the average is the decoder.
+    trained without two subjects at a time and scored on these two. Their weighted average is the decoder; the weights
+    maximise the likelihood of held-out trials.
 
     Parameters
     ----------
     target : {"unlabeled", "none", "labeled"}
-        What will be known of the person to decode: unlabelled trials (for :meth:`adapt`), nothing, or a few labelled
-        ones. Candidates are judged accordingly.
+        Target data, available of the subject to decode: unlabelled trials (for :meth:`adapt`), none, or a few
+        labelled ones. Candidates are scored accordingly.
     time_limit : float, str or None
         Seconds, or a text such as "10m"; None trains everything.
     device : str
@@ -56,19 +55,18 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         Seed of everything random.
     candidates : list or None
         Names, dictionaries or estimators, see :func:`~braindecode_censor.search.family.find_candidates`; None is the
-        whole family, with censoring on top of its best network if there are four people or more.
+        default candidates, with censoring on top of the best network if there are four subjects or more.
     n_jobs : int
         Trainings at a time, in processes of this machine; -1 is one per core. On a GPU it holds for classical
         candidates, and networks are trained many at once.
     max_trainings : int or None
-        Train at most so many models instead of so long: equal data and seeds then give equal decoders.
+        Maximum number of trainings, instead of a time limit: equal data and seeds then give equal decoders.
     folder : str, path-like or None
-        Where finished trainings are kept; the same ``fit`` after a crash goes on from there.
+        Folder for finished trainings; the same ``fit`` after a crash continues from them.
     client : dask.distributed.Client or None
         A Dask cluster to train on.
     partners : int
-        How many others each person is paired with; a model is trained without each pair. More partners mean more
-        trainings and a larger average.
+        Number of subjects with whom each subject is held out, in pairs. More partners mean more trainings.
     sfreq : float or None
         Sampling rate of arrays in samples per second; Epochs know theirs. None takes 128 for the lengths of filters.
     ch_names : list of str or None
@@ -82,16 +80,16 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         Candidates and combinations with mean and lower quartile of their held-out balanced accuracies, weight,
         seconds and trainings, see :func:`~braindecode_censor.decoder.leaderboard.make_leaderboard`.
     heldout_ : HeldoutScores
-        Nested score of the whole method for every person, an interval for the next one, and warnings. ``strict``
-        tells whether nobody's score had a part in what was trained; with a time limit it usually had.
+        Nested score of the whole method for every subject, an interval for a new one, and warnings. ``nested`` is
+        False if scores of all subjects decided which candidates were trained further, as a time limit may cause.
     classes_ : ndarray of shape (n_classes,)
         Labels.
-    subjects_ : ndarray of shape (n_people,)
-        People.
+    subjects_ : ndarray of shape (n_subjects,)
+        Subjects.
     ensemble_ : Ensemble
         The models.
     adapted_ : bool
-        Whether the decoder is one person's.
+        True for a decoder of one subject.
 
     Examples
     --------
@@ -100,7 +98,7 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
     >>> clf.adapt(X_new).predict(X_new)  # doctest: +SKIP
     """
 
-    # MOABB asks scikit-learn who wants the subject labels and the new person's trials; this is the answer.
+    # scikit-learn's metadata routing, by which MOABB passes subject labels and target data.
     __metadata_request__fit: ClassVar = {
         "subjects": True,
         "X_target_unlabeled": True,
@@ -147,20 +145,20 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         X_target_labeled=None,
         y_target_labeled=None,
     ):
-        """Search, combine, and adapt to a person if trials of that person are given.
+        """Search, combine, and adapt to a subject if target data are given.
 
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of at least three people.
+            Trials of at least three subjects.
         y : array-like of shape (n_trials,) or None
             Classes; None takes those of Epochs or of a dataset.
         subjects : array-like of shape (n_trials,) or None
-            Whose trial each one is; None takes what Epochs or a Braindecode dataset know.
+            Subject of each trial; None takes those of Epochs or of a Braindecode dataset.
         X_target_unlabeled : array-like of shape (n_trials, n_chans, n_times) or None
-            Trials of the person who will be decoded. The search does not see them; ``fit`` ends with :meth:`adapt`.
+            Trials of the subject to decode. The search does not use them; ``fit`` ends with :meth:`adapt`.
         X_target_labeled, y_target_labeled : array-like or None
-            The same with classes. MOABB hands over one or the other, according to its ``CrossSubjectMode``.
+            The same with labels. MOABB passes one or the other, according to its ``CrossSubjectMode``.
 
         Returns
         -------
@@ -171,21 +169,24 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self._check_target(X_target_unlabeled, X_target_labeled, y_target_labeled)
         candidates, censored = find_candidates(self.candidates)
         signals, targets = read_signals(X)
-        y, subjects = check_people(X, signals, targets, y, subjects)
+        y, subjects = check_subjects(X, signals, targets, y, subjects)
         self.input_ = describe_input(X, signals, self.sfreq, self.ch_names)
-        data = self._share_out(signals, y, subjects)
-        runner = PairRunner(data, PairStore(self.folder, data), self.n_jobs, self.client)
+        trials = self._fold(signals, y, subjects)
+        store = None if self.folder is None else Store(self.folder)
         with SearchProgress(self.verbose, budget) as progress:
-            result = PairSearch(data, candidates, censored, budget, runner, progress.report).run()
-        self._combine(result, data)
+            search = Search(
+                trials, candidates, censored, budget, store, self.n_jobs, self.client, progress.report
+            )
+            result = search.run()
+        self._combine(result, trials.device)
         new = next((X for X in (X_target_unlabeled, X_target_labeled) if X is not None), None)
         new = None if new is None else read_input(new, self.input_)
         # In the user's order; censored candidates, which the search adds, come last.
         order = [*(candidate.name for candidate in candidates), *result.finalists]
-        self._expect(result, order, shared_trials(signals, subjects, new))
+        self._expect(result, order, find_shared_trials(signals, subjects, new))
         if new is not None:
-            codes = None if y_target_labeled is None else self._encode(y_target_labeled, len(new))
-            self.ensemble_, self.adapted_ = self.general_.adapt(new, codes), True
+            y_encoded = None if y_target_labeled is None else self._encode(y_target_labeled, len(new))
+            self.ensemble_, self.adapted_ = self.general_.adapt(new, y_encoded), True
         return self
 
     def _check_target(self, unlabeled, labeled, y):
@@ -196,53 +197,51 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"n_jobs={self.n_jobs!r} must be an integer, -1 for one training per core.")
         if (labeled is None) != (y is None) or (unlabeled is not None and labeled is not None):
             raise ValueError(
-                "Give fit X_target_unlabeled alone, or X_target_labeled together with y_target_labeled."
+                "Pass X_target_unlabeled alone, or X_target_labeled together with y_target_labeled."
             )
         if self.target == "none" and (unlabeled is not None or labeled is not None):
             raise ValueError(
-                "target='none' says that nothing is known of the new person, but fit was given trials of one: pass "
-                "target='unlabeled' or 'labeled', or leave the trials out."
+                "target='none' excludes target data, but fit was given some: pass target='unlabeled' or 'labeled', or "
+                "leave them out."
             )
 
-    def _share_out(self, signals, y, subjects):
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        self.subjects_, people = np.unique(subjects, return_inverse=True)
+    def _fold(self, signals, y, subjects):
+        self.classes_, y_encoded = np.unique(y, return_inverse=True)
+        self.subjects_, subject_idx = np.unique(subjects, return_inverse=True)
         self.n_trials_, self.versions_ = len(y), versions()
-        pairs = make_pairs(len(self.subjects_), self.partners, self.random_state)
         if not isinstance(signals, StoredSignals):
             signals = np.ascontiguousarray(signals, dtype=np.float32)
-        sfreq, device = self.input_.sfreq, find_device(self.device)
-        return PairData(signals, codes, people, pairs, self.target, sfreq, device, self.random_state)
+        data = TrialData(signals, y_encoded, subject_idx)
+        folds = make_folds(len(self.subjects_), self.partners, self.random_state)
+        device = find_device(self.device)
+        return FoldedTrials(data, folds, self.target, self.input_.sfreq, device, self.random_state)
 
-    def _combine(self, result, data):
-        """Choose weights by what all pairs say, and keep the models."""
-        shares = choose_weights(*result.heldout.of_population(result.finalists))
-        weights = dict(zip(result.finalists, shares.tolist()))
+    def _combine(self, result, device):
+        """Choose weights by the predictions of all folds, and collect the models."""
+        weights = choose_weights(*result.heldout.for_final_weights(result.finalists))
+        weights = dict(zip(result.finalists, weights.tolist()))
         self.leaderboard_ = make_leaderboard(result, weights)
         self.specs_ = {name: candidate.spec for name, candidate in result.candidates.items()}
         self.errors_ = dict(result.errors)
-        models = []
-        for name, position, weight in share_out_models(
-            weights, result.heldout.shared_pairs(result.finalists)
-        ):
-            kind = result.candidates[name].kind
-            estimator = unpack_model(kind, result.models[name, position], data.device)
-            models.append(Model(name, kind, position, weight, estimator))
+        folds = {name: sorted(result.heldout.probabilities[name]) for name in result.finalists}
+        models = [
+            Model(name, fold, weight, unpack_model(result.models[name, fold], device))
+            for name, fold, weight in select_models(weights, folds)
+        ]
         self.general_ = self.ensemble_ = Ensemble(models, len(self.classes_))
         self.adapted_ = False
 
     def _expect(self, result, order, shared):
-        # The plain decoder must have been trained as the others: one that was dropped early is no measure.
         plain = next(name for name in [BASELINE, *order] if name in result.finalists)
         baseline = (plain, result.heldout.scores(plain)) if len(result.finalists) > 1 else None
         scores = result.heldout.nested_scores(result.finalists)
-        people = self.subjects_.tolist()
-        n_trials = round(self.n_trials_ / len(people))
+        subjects = self.subjects_.tolist()
+        n_trials = round(self.n_trials_ / len(subjects))
         self.heldout_ = expect(
-            people, scores, baseline, n_trials=n_trials, strict=result.strict, shared=shared
+            subjects, scores, baseline, n_trials=n_trials, nested=result.nested, shared=shared
         )
         if result.interrupted:
-            warnings.warn("The search was interrupted: the decoder is the best found so far.", stacklevel=3)
+            warnings.warn("The search was interrupted: the decoder is the best so far.", stacklevel=3)
         for text in self.heldout_.warnings:
             warnings.warn(f"{text}.", stacklevel=3)
         for name, error in self.errors_.items():
@@ -253,17 +252,17 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(
-                f"y has classes that fit did not have: {unknown.tolist()}; known: {self.classes_.tolist()}."
+                f"y has labels that fit did not have: {unknown.tolist()}; fit had {self.classes_.tolist()}."
             )
         return np.searchsorted(self.classes_, y)
 
     def predict_proba(self, X):
-        """Return the probability of every class; a trial's do not depend on the trials beside it.
+        """Return the probability of every class; those of a trial do not depend on other trials.
 
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of one person. Channels of Epochs are found by name.
+            Trials of one subject. Channels of Epochs are ordered by name.
 
         Returns
         -------
@@ -271,22 +270,23 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
             In the order of ``classes_``.
         """
         check_is_fitted(self, "ensemble_")
-        if self.target != "none" and not self.adapted_ and not getattr(self, "_told", False):
-            self._told = True
+        if self.target != "none" and not self.adapted_ and not getattr(self, "_warned_not_adapted", False):
+            self._warned_not_adapted = True
             warnings.warn(
-                f"target={self.target!r}, but the decoder has no trials of the new person and uses the population's "
-                "statistics: call adapt first, or fit with target='none'.",
+                f"target={self.target!r}, but the decoder is not adapted; predictions use the statistics of the "
+                "training subjects. Call adapt(X) first, or fit with target='none'. In MOABB, pass "
+                "a cs_mode with target data.",
                 stacklevel=2,
             )
         return self.ensemble_.predict_proba(read_input(X, self.input_))
 
     def predict(self, X):
-        """Return the class of every trial.
+        """Return the label of every trial.
 
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of one person.
+            Trials of one subject.
 
         Returns
         -------
@@ -297,48 +297,47 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[probabilities.argmax(axis=1)]
 
     def adapt(self, X, y=None):
-        """Return a decoder for the person whose trials these are; this one stays as it is.
+        """Return a copy of the decoder adapted to one subject.
 
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of one person.
+            Trials of the target subject.
         y : array-like of shape (n_trials,) or None
-            Their classes, if they are known. Networks learn from them; classical candidates use the trials alone.
+            Labels, optional; only networks use them.
 
         Returns
         -------
-        person : AutoTransferClassifier
-            Fitted, with everything this one has.
+        adapted : AutoTransferClassifier
+            Fitted; this decoder is unchanged.
         """
         signals, general = read_input(X, self._general_input()), self.general_
-        codes = None if y is None else self._encode(y, len(signals))
-        person = copy.copy(self)
-        person.ensemble_, person.adapted_ = general.adapt(signals, codes), True
-        return person
+        y_encoded = None if y is None else self._encode(y, len(signals))
+        adapted = copy.copy(self)
+        adapted.ensemble_, adapted.adapted_ = general.adapt(signals, y_encoded), True
+        return adapted
 
     def stream(self):
-        """Return a decoder that learns the person as trials arrive; this one stays as it is.
+        """Return a copy of the decoder that adapts to one subject trial by trial, causally.
 
         Returns
         -------
         stream : StreamingDecoder
             With ``predict_proba`` and ``predict``.
         """
-        format = self._general_input()
-        return StreamingDecoder(self.general_.stream(), format, self.classes_)
+        return StreamingDecoder(self.general_.stream(), self._general_input(), self.classes_)
 
     def _general_input(self):
         check_is_fitted(self, "ensemble_")
         if self.general_ is None:
             raise ValueError(
-                "This decoder was saved for one person: load the general one to adapt it to another."
+                "This decoder was saved for one subject: load the general one to adapt it to another."
             )
         return self.input_
 
     @property
     def model_card(self):
-        """Markdown: data, people, what to expect, the candidates, limits."""
+        """The model card in Markdown: data, expected scores, candidates, limits."""
         check_is_fitted(self, "ensemble_")
         return write_card(self)
 
@@ -348,20 +347,20 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         folder : str or path-like
-            Made anew; a decoder that is there is replaced.
+            Created; an existing decoder is replaced.
         """
         write_decoder(self, folder, self.model_card)
 
     @classmethod
     def load(cls, folder, device="auto"):
-        """Read a decoder that :meth:`save` wrote; no code in the folder is executed, for there is none.
+        """Load a decoder that :meth:`save` wrote.
 
         Parameters
         ----------
         folder : str or path-like
-            The folder. One that was changed is refused.
+            The folder; a changed one is refused.
         device : str
-            Where networks are to run.
+            Device of the networks.
 
         Returns
         -------
@@ -394,15 +393,15 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
 
 
 def find_device(device):
-    """Return where to compute."""
+    """Return the device to compute on."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        kind = torch.device(device).type
+        device_type = torch.device(device).type
     except (RuntimeError, TypeError):
-        kind = None
-    if kind not in ("cpu", "cuda"):
+        device_type = None
+    if device_type not in ("cpu", "cuda"):
         raise ValueError(f"device={device!r} is unknown; use 'auto', 'cpu' or 'cuda'.")
-    if kind == "cuda" and not torch.cuda.is_available():
+    if device_type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}: torch finds no GPU on this machine; use device='auto'.")
     return device

@@ -1,14 +1,15 @@
-"""The decoder: a weighted average of models, for anybody, for one person, or learning a person as trials arrive."""
+"""The decoder itself: a weighted average of models, general, adapted to one subject, or adapting trial by trial."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from braindecode_censor.run.pair_trainings import adapt_to, quiet
+from braindecode_censor.run.decode import adapt_to, quiet
+from braindecode_censor.run.model import is_network
 
-__all__ = ["Ensemble", "Model", "share_out_models"]
+__all__ = ["Ensemble", "Model", "select_models"]
 
-_MODELS = 32  # in an ensemble at most, or one of every candidate
+_N_MODELS = 32  # in an ensemble at most, or two of every candidate
 
 
 @dataclass
@@ -16,8 +17,7 @@ class Model:
     """One fitted estimator of an ensemble."""
 
     candidate: str
-    kind: str
-    position: int
+    fold: int
     weight: float
     estimator: object
 
@@ -33,42 +33,42 @@ class Ensemble:
         total = np.zeros((len(signals), self.n_classes))
         with quiet():
             for model in self.models:
-                known = np.asarray(model.estimator.classes_, dtype=int)
-                total[:, known] += model.weight * model.estimator.predict_proba(signals)
+                columns = np.asarray(model.estimator.classes_, dtype=int)
+                total[:, columns] += model.weight * model.estimator.predict_proba(signals)
         return total
 
-    def adapt(self, signals, codes=None):
-        """Return an ensemble for one person."""
+    def adapt(self, signals, y_encoded=None):
+        """Return an ensemble for one subject."""
         with quiet():
-            return self._with(lambda estimator: adapt_to(estimator, signals, codes))
+            return self._map(lambda estimator: adapt_to(estimator, signals, y_encoded))
 
     def stream(self):
-        """Return an ensemble that learns a person as trials arrive."""
-        return self._with(lambda estimator: estimator.stream() if hasattr(estimator, "stream") else estimator)
+        """Return an ensemble that adapts to a subject trial by trial."""
+        return self._map(lambda estimator: estimator.stream() if hasattr(estimator, "stream") else estimator)
 
-    def _with(self, change):
-        changed = []
+    def _map(self, change):
+        models = []
         for model in self.models:
             estimator = change(model.estimator)
             if not hasattr(estimator, "classes_"):  # a stream of a network
                 estimator.classes_ = model.estimator.classes_
-            changed.append(replace(model, estimator=estimator))
-        return Ensemble(changed, self.n_classes)
+            models.append(replace(model, estimator=estimator))
+        return Ensemble(models, self.n_classes)
 
     def networks(self):
-        """Return the part of the ensemble that are networks, as an ensemble of its own."""
-        kept = [model for model in self.models if model.kind == "network"]
-        total = sum(model.weight for model in kept)
-        return Ensemble([replace(model, weight=model.weight / total) for model in kept], self.n_classes)
+        """Return an ensemble of the networks alone, with weights that sum to one."""
+        models = [model for model in self.models if is_network(model.estimator)]
+        total = sum(model.weight for model in models)
+        return Ensemble([replace(model, weight=model.weight / total) for model in models], self.n_classes)
 
 
-def share_out_models(weights, positions):
-    """Choose which models of each candidate are kept."""
-    chosen = []
+def select_models(weights, folds):
+    """Return (candidate, fold, weight) of the models in the ensemble, evenly spread over each candidate's folds."""
+    models = []
     for name, weight in weights.items():
         if weight <= 0:
             continue
-        count = min(len(positions), max(2, round(weight * _MODELS)))
-        kept = np.unique(np.linspace(0, len(positions) - 1, count).round().astype(int))
-        chosen += [(name, positions[k], weight / len(kept)) for k in kept]
-    return chosen
+        count = min(len(folds[name]), max(2, round(weight * _N_MODELS)))
+        idx = np.unique(np.linspace(0, len(folds[name]) - 1, count).round().astype(int))
+        models += [(name, folds[name][i], weight / len(idx)) for i in idx]
+    return models

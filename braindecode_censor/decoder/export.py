@@ -22,11 +22,11 @@ _BATCH = 3  # trials of the example that an export is made and checked with
 
 
 class _Normalise(nn.Module):
-    """The normalisation of one network for the person it is adapted to, or for the population."""
+    """The normalisation of one network, for the subject it is adapted to or for all training subjects."""
 
     def __init__(self, normalizer):
         super().__init__()
-        self.how, affine = normalizer.how, normalizer.affine
+        self.strategy, affine = normalizer.strategy, normalizer.affine
         if affine is not None:
             self.register_buffer("offset", torch.as_tensor(affine.offset, dtype=torch.float64)[:, None])
             self.register_buffer("weight", torch.as_tensor(affine.weight, dtype=torch.float64))
@@ -35,10 +35,10 @@ class _Normalise(nn.Module):
         """Normalise trials."""
         if hasattr(self, "weight"):
             return self.weight @ (x - self.offset)
-        if self.how == "none":
+        if self.strategy == "none":
             return x
         x = x - x.mean(dim=-1, keepdim=True)
-        common = (-1,) if self.how == "trial_channel" else (-2, -1)
+        common = (-1,) if self.strategy == "trial_channel" else (-2, -1)
         scale = x.square().mean(dim=common, keepdim=True).sqrt()
         return x / torch.where(scale > 0, scale, torch.ones_like(scale))
 
@@ -52,13 +52,13 @@ class NetworkAverage(nn.Module):
             raise ValueError("The decoder has no network: its classical models cannot be exported.")
         if any(model.estimator.head_ is not None for model in ensemble.models):
             raise ValueError(
-                "A decoder that was adapted with classes cannot be exported: adapt it with trials alone, adapt(X)."
+                "A decoder that was adapted with labels cannot be exported: adapt it without them, adapt(X)."
             )
         estimators = [model.estimator for model in ensemble.models]
         self.normalise = nn.ModuleList([_Normalise(e.normalizer_) for e in estimators])
         self.networks = nn.ModuleList([_plain_network(e.module_) for e in estimators])
         self.weights = [model.weight for model in ensemble.models]
-        self.known = [np.asarray(e.classes_, dtype=int).tolist() for e in estimators]
+        self.columns = [np.asarray(e.classes_, dtype=int).tolist() for e in estimators]
         self.n_classes = ensemble.n_classes
         self.eval()
 
@@ -66,10 +66,12 @@ class NetworkAverage(nn.Module):
         """Return probabilities."""
         total = 0.0
         x = x.double()
-        for normalise, network, weight, known in zip(self.normalise, self.networks, self.weights, self.known):
-            own = network(normalise(x).float()).softmax(dim=-1)
-            columns = torch.eye(self.n_classes)[known]  # classes that a network does not know have no chance
-            total = total + weight * own @ columns
+        for normalise, network, weight, columns in zip(
+            self.normalise, self.networks, self.weights, self.columns
+        ):
+            probabilities = network(normalise(x).float()).softmax(dim=-1)
+            # Classes that a network does not know get probability zero.
+            total = total + weight * probabilities @ torch.eye(self.n_classes)[columns]
         return total
 
 
@@ -79,7 +81,7 @@ def _plain_network(module):
 
 
 class _Stock(nn.Module):
-    """EEGNet layer by layer, as Braindecode runs it: the same numbers, and any exporter understands it."""
+    """EEGNet layer by layer, as Braindecode runs it, for exporters."""
 
     def __init__(self, module):
         super().__init__()
@@ -90,35 +92,37 @@ class _Stock(nn.Module):
         return EEGNet.forward(self.module, x)
 
 
-def _example(format):
-    scale = torch.linspace(1, 2, format.n_chans)[:, None]  # no channel is constant, and no two are alike
+def _example(input_format):
+    scale = torch.linspace(1, 2, input_format.n_chans)[
+        :, None
+    ]  # No channel is constant, and no two are equal.
     generator = torch.Generator().manual_seed(0)
-    return scale * torch.randn(_BATCH, format.n_chans, format.n_times, generator=generator)
+    return scale * torch.randn(_BATCH, input_format.n_chans, input_format.n_times, generator=generator)
 
 
-def export_network(ensemble, format):
+def export_network(ensemble, input_format):
     """Return the networks of an ensemble as one exported program."""
-    average, example = NetworkAverage(ensemble), _example(format)
+    average, example = NetworkAverage(ensemble), _example(input_format)
     batch = torch.export.Dim("n_trials", min=1, max=4096)
     program = torch.export.export(average, (example,), dynamic_shapes=({0: batch},))
-    found = program.module()(example).detach().numpy()
-    _check(found, ensemble.predict_proba(example.numpy()), "torch.export")
+    probabilities = program.module()(example).detach().numpy()
+    _check(probabilities, ensemble.predict_proba(example.numpy()), "torch.export")
     return program
 
 
-def write_onnx(ensemble, format, path):
-    """Write the networks of an ensemble as one ONNX file, and let ONNX Runtime say whether it decodes alike."""
+def write_onnx(ensemble, input_format, path):
+    """Write the networks of an ensemble as one ONNX file, after ONNX Runtime gives the same probabilities."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
         if importlib.util.find_spec(package) is None:
             raise ImportError(
                 f"to_onnx needs the package {package}: pip install 'braindecode-censor[onnx]', or use to_torch."
             )
-    program, example = export_network(ensemble, format), _example(format)
+    program, example = export_network(ensemble, input_format), _example(input_format)
     with _quiet():
         written = torch.onnx.export(
             program, dynamo=True, verbose=False, input_names=["signals"], output_names=["probabilities"]
         )
-    content = written.model_proto.SerializeToString()  # with the weights, so that one file is all
+    content = written.model_proto.SerializeToString()  # Includes the weights: one file is all.
     _check(_run_onnx(content, example.numpy()), ensemble.predict_proba(example.numpy()), "ONNX Runtime")
     Path(path).write_bytes(content)
 
@@ -132,7 +136,7 @@ def _run_onnx(content, signals):
 
 @contextlib.contextmanager
 def _quiet():
-    """Keep the exporter from telling about packages that we do not need, such as torchvision."""
+    """Silence the exporter's remarks about packages that are not needed, such as torchvision."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -144,9 +148,9 @@ def _quiet():
         logger.setLevel(level)
 
 
-def _check(found, expected, what):
-    difference = np.abs(found - expected).max()
+def _check(probabilities, expected, exporter):
+    difference = np.abs(probabilities - expected).max()
     if difference > _TOLERANCE:
         raise RuntimeError(
-            f"{what} gives other probabilities than predict_proba: they differ by {difference:.1e}."
+            f"{exporter} gives other probabilities than predict_proba: they differ by {difference:.1e}."
         )

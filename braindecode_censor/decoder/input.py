@@ -1,4 +1,4 @@
-"""What a decoder takes: trials of the same channels and length, put into the order it was fitted with."""
+"""The input of a decoder: trials with the channels, in the order and of the length that it was fitted with."""
 
 import warnings
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import numpy as np
 from braindecode.datasets import BaseConcatDataset
 
 from braindecode_censor._check import check_positive
-from braindecode_censor.search.folds import check_enough
+from braindecode_censor.search.folds import check_enough_subjects
 from braindecode_censor.trials.dataset import check_labels, check_sense, read_signals, signal_names
 from braindecode_censor.trials.subject_labels import find_labels
 
-__all__ = ["InputFormat", "check_people", "describe_input", "read_input"]
+__all__ = ["InputFormat", "check_subjects", "describe_input", "read_input"]
 
-_OTHER_UNITS = 100  # amplitudes of two people differ by less
-_LOOK = 200  # trials from which the amplitude is taken
+_OTHER_UNITS = 100  # amplitudes of two subjects differ by less
+_N_TRIALS = 200  # from which the amplitude is taken
 
 
 @dataclass
@@ -31,29 +31,29 @@ class InputFormat:
 
 def describe_input(X, signals, sfreq=None, ch_names=None):
     """Return the format of trials."""
-    found, rate = _names_and_rate(X)
+    own_names, rate = _names_and_rate(X)
     if sfreq is not None:
         check_positive("sfreq", sfreq)
     if sfreq is not None and rate is not None and not np.isclose(sfreq, rate):
         raise ValueError(
-            f"sfreq={sfreq:g}, but X has {rate:g} samples per second: leave sfreq out, X knows it."
+            f"sfreq={sfreq:g}, but X has {rate:g} samples per second: leave sfreq out, X has it."
         )
-    if ch_names is not None and found is not None and list(ch_names) != found:
+    if ch_names is not None and own_names is not None and list(ch_names) != own_names:
         raise ValueError(
-            f"ch_names differ from those of X, {', '.join(found[:8])}: leave them out, X knows them."
+            f"ch_names differ from those of X, {', '.join(own_names[:8])}: leave them out, X has them."
         )
-    names = list(ch_names) if ch_names is not None else found
+    names = list(ch_names) if ch_names is not None else own_names
     if names is not None and len(names) != signals.shape[1]:
         raise ValueError(f"ch_names has {len(names)} names and X has {signals.shape[1]} channels.")
     if names is not None and len(set(names)) < len(names):
-        raise ValueError("ch_names has a name twice: channels are told apart by their names.")
+        raise ValueError("ch_names has a name twice: channels need different names.")
     rate = sfreq if sfreq is not None else rate
     return InputFormat(*signals.shape[1:], names, rate, _typical_amplitude(signals))
 
 
 def _typical_amplitude(signals):
-    """Return the median standard deviation of some trials, spread over all of them; None for silence."""
-    some = np.asarray(signals[:: -(-len(signals) // _LOOK)], dtype=float)
+    """Return the median standard deviation of some trials, None for silence."""
+    some = np.asarray(signals[:: -(-len(signals) // _N_TRIALS)], dtype=float)
     return float(np.median(some.std(axis=(1, 2)))) or None
 
 
@@ -68,48 +68,51 @@ def _names_and_rate(X):
     return names, float(info["sfreq"])
 
 
-def read_input(X, format):
+def read_input(X, input_format):
     """Return the signals of trials in the order of the decoder's channels."""
     signals, _ = read_signals(X)
     names, sfreq = _names_and_rate(X)
-    if names is not None and format.ch_names is not None:
-        missing = [name for name in format.ch_names if name not in names]
+    if names is not None and input_format.ch_names is not None:
+        missing = [name for name in input_format.ch_names if name not in names]
         if missing:
             raise ValueError(
-                f"X lacks {len(missing)} of the decoder's {format.n_chans} channels: {', '.join(missing[:8])}. "
+                f"X lacks {len(missing)} of the decoder's {input_format.n_chans} channels: {', '.join(missing[:8])}. "
                 "Record or interpolate them, or fit a decoder without them."
             )
-        signals = np.asarray(signals)[:, [names.index(name) for name in format.ch_names]]
-    if signals.shape[1] != format.n_chans:
+        signals = np.asarray(signals)[:, [names.index(name) for name in input_format.ch_names]]
+    if signals.shape[1] != input_format.n_chans:
         raise ValueError(
-            f"X has {signals.shape[1]} channels, the decoder was fitted with {format.n_chans}: pass the same "
+            f"X has {signals.shape[1]} channels, the decoder was fitted with {input_format.n_chans}: pass the same "
             "channels in the same order, or Epochs with their names."
         )
-    if signals.shape[2] != format.n_times:
+    if signals.shape[2] != input_format.n_times:
         raise ValueError(
-            f"X has {signals.shape[2]} samples per trial, the decoder was fitted with {format.n_times}."
+            f"X has {signals.shape[2]} samples per trial, the decoder was fitted with {input_format.n_times}."
         )
-    if sfreq is not None and format.sfreq is not None and abs(sfreq - format.sfreq) > 1e-6 * format.sfreq:
+    if (
+        sfreq is not None
+        and input_format.sfreq is not None
+        and abs(sfreq - input_format.sfreq) > 1e-6 * input_format.sfreq
+    ):
         raise ValueError(
-            f"X has {sfreq:g} samples per second, the decoder was fitted with {format.sfreq:g}: resample."
+            f"X has {sfreq:g} samples per second, the decoder was fitted with {input_format.sfreq:g}: resample."
         )
-    _warn_of_other_units(_typical_amplitude(signals), format.amplitude)
+    _warn_of_other_units(_typical_amplitude(signals), input_format.amplitude)
     return signals
 
 
-def _warn_of_other_units(found, expected):
-    if not found or not expected or 1 / _OTHER_UNITS < found / expected < _OTHER_UNITS:
+def _warn_of_other_units(amplitude, expected):
+    if not amplitude or not expected or 1 / _OTHER_UNITS < amplitude / expected < _OTHER_UNITS:
         return
     warnings.warn(
-        f"X has a typical amplitude of {found:.3g}, the trials the decoder was fitted with had {expected:.3g}: are "
-        "these volts and microvolts? Epochs, and files read by the shell, are in microvolts; arrays are taken as they "
-        "are.",
+        f"X has a typical amplitude of {amplitude:.3g}, the trials the decoder was fitted with had {expected:.3g}: are "
+        "these volts and microvolts? Epochs, and files read by the shell, are in microvolts; arrays are not converted.",
         stacklevel=4,
     )
 
 
-def check_people(X, signals, targets, y, subjects):
-    """Return classes and people of all trials, raising for what no decoder can be made of."""
+def check_subjects(X, signals, targets, y, subjects):
+    """Return labels and subjects of all trials; raise where a held-out score would be impossible."""
     n_trials = len(signals)
     if y is None and isinstance(X, mne.BaseEpochs):
         y = X.events[:, 2]
@@ -118,25 +121,25 @@ def check_people(X, signals, targets, y, subjects):
         "subjects",
         find_labels(X) if subjects is None else subjects,
         n_trials,
-        "the search leaves people out, so it must know whose trial each one is. Call fit(X, y, subjects=labels).",
+        "the search holds subjects out, so it needs the subject of each trial. Call fit(X, y, subjects=labels).",
     )
     classes = np.unique(y)
-    check_enough(len(np.unique(subjects)))
+    check_enough_subjects(len(np.unique(subjects)))
     if len(classes) < 2:
         raise ValueError(f"y holds one class, {classes.tolist()}: a classifier needs at least two.")
     check_sense(signals, classes)
-    for person in np.unique(subjects):
-        own = np.unique(y[subjects == person])
-        if len(own) < 2:
+    for subject in np.unique(subjects):
+        subject_classes = np.unique(y[subjects == subject])
+        if len(subject_classes) < 2:
             raise ValueError(
-                f"subject {person!s} has trials of one class only, {own.tolist()}: nothing can be told of how well "
-                "this person is decoded. Leave the person out or add trials of another class."
+                f"Subject {subject!s} has trials of one class only ({subject_classes.tolist()}). A held-out score "
+                "needs at least two classes: remove the subject or add trials."
             )
     for k in classes:
         owners = np.unique(subjects[y == k])
         if len(owners) < 2:
             raise ValueError(
-                f"class {k!s} occurs in one person only, subject {owners[0]!s}: whoever is decoded must not be "
-                "needed to learn it. Leave the class out or record it in others."
+                f"Class {k!s} occurs only in subject {owners[0]!s}. Every class must occur in at least two subjects, "
+                "since subjects are held out in turn."
             )
     return y, subjects

@@ -1,4 +1,4 @@
-"""Decoding a person whose trials arrive one by one."""
+"""Decoding a subject whose trials arrive one by one."""
 
 from braindecode_censor.decoder.input import read_input
 
@@ -6,15 +6,15 @@ __all__ = ["StreamingDecoder"]
 
 
 class StreamingDecoder:
-    """A decoder that learns a person's statistics from the trials it decodes, without their classes."""
+    """A decoder that adapts to a subject by the trials it decodes, without their labels."""
 
-    def __init__(self, ensemble, format, classes):
-        self.ensemble, self.input_, self.classes_ = ensemble, format, classes
+    def __init__(self, ensemble, input_format, classes):
+        self.ensemble, self.input_, self.classes_ = ensemble, input_format, classes
 
     def predict_proba(self, X):
-        """Decode the next trials, in the order in which they were recorded."""
+        """Return the probabilities of the next trials, in the order in which they were recorded."""
         return self.ensemble.predict_proba(read_input(X, self.input_))
 
     def predict(self, X):
-        """Return the class of the next trials."""
+        """Return the labels of the next trials."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]

@@ -99,7 +99,7 @@ def _plain_params(estimator):
 
 @contextlib.contextmanager
 def _one_thread(device):
-    """Use one torch thread: sums of several round differently, and n trainings on n cores are faster than one on all."""
+    """Use one torch thread: several round differently, and n trainings on n cores are faster than one on all."""
     before = torch.get_num_threads()
     torch.set_num_threads(1 if device == "cpu" else before)
     try:

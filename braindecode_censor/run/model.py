@@ -28,6 +28,6 @@ def unpack_model(model, device="cpu", **params):
     """Return the fitted estimator again; networks compute on the device."""
     if not isinstance(model, bytes):
         return model
-    if "classical" in format_of(model):
+    if TangentSpaceClassifier.__name__ in format_of(model):
         return TangentSpaceClassifier.from_bytes(model)
     return CensoredEEGClassifier.from_bytes(model, device=device, **params)

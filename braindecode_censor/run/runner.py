@@ -1,7 +1,7 @@
 """Running trainings: in this process, in processes, on a Dask client, or as fleets where the device is a GPU.
 
-Whatever the store has is not trained again, and whatever is finished is stored at once. Deadlines, lost workers and the
-end of the calling process are handled here and nowhere else.
+Whatever the store has is not trained again, and whatever is finished is stored at once. Deadlines, lost workers and
+the end of the calling process are handled here and nowhere else.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What to expect of the next person, and what the numbers cannot say."""
+"""The score to expect of a new subject, with its interval and its limits."""
 
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -8,35 +8,35 @@ from scipy.stats import t
 
 from braindecode_censor._check import check_fraction
 
-__all__ = ["HeldoutScores", "expect", "paired_interval", "prediction_interval", "shared_trials"]
+__all__ = ["HeldoutScores", "expect", "find_shared_trials", "paired_interval", "prediction_interval"]
 
-_FEW_PEOPLE = 8
+_FEW_SUBJECTS = 8
 
 
 @dataclass
 class HeldoutScores:
-    """The strictly nested scores of the method, and what they promise for the next person."""
+    """The nested scores of the method, and the interval in which a new subject's score is expected."""
 
-    scores: dict
+    scores: dict  # subject -> balanced accuracy
     mean: float
     lower_quartile: float
     low: float
     high: float
     level: float = 0.9
-    gain: dict = field(default_factory=dict)
-    strict: bool = True
+    gain: dict = field(default_factory=dict)  # over the plain network: over, mean, low, high
+    nested: bool = True  # no choice was made by the scores of all subjects
     warnings: list = field(default_factory=list)
 
     def __str__(self):
         text = (
-            f"{self.mean:.3f} balanced accuracy in the mean over {len(self.scores)} people, none of whom was seen; "
-            f"the next person's will lie between {self.low:.3f} and {self.high:.3f} ({self.level:.0%} interval)"
+            f"{self.mean:.3f} balanced accuracy in the mean over {len(self.scores)} held-out subjects; the score of a "
+            f"new subject is expected between {self.low:.3f} and {self.high:.3f} ({self.level:.0%} interval)"
         )
         return ". ".join([text, *self.warnings])
 
 
 def prediction_interval(scores, level=0.9, n_trials=None):
-    """Return an interval for the score of one more person."""
+    """Return an interval for the score of one more subject."""
     check_fraction("level", level)
     scores = np.asarray(scores, dtype=float)
     n = len(scores)
@@ -51,7 +51,7 @@ def prediction_interval(scores, level=0.9, n_trials=None):
 
 
 def paired_interval(scores, baseline, level=0.9):
-    """Return mean and interval of a gain, paired over people."""
+    """Return mean and interval of a gain, paired over subjects."""
     difference = np.asarray(scores, dtype=float) - np.asarray(baseline, dtype=float)
     n, mean = len(difference), float(difference.mean())
     if n < 2:
@@ -60,20 +60,21 @@ def paired_interval(scores, baseline, level=0.9):
     return {"mean": mean, "low": float(mean - half), "high": float(mean + half)}
 
 
-def expect(people, scores, baseline=None, *, n_trials=None, strict=True, shared=(), level=0.9):
-    """Return what to expect of the next person."""
-    tested = np.isfinite(scores)
-    if not tested.any():
+def expect(subjects, scores, baseline=None, *, n_trials=None, nested=True, shared=(), level=0.9):
+    """Return the scores to expect of a new subject; `baseline` is a name with the plain network's scores."""
+    is_tested = np.isfinite(scores)
+    if not is_tested.any():
         nan = float("nan")
-        told = "Nobody was tested: the search ended before two candidates had left out the same people"
-        return HeldoutScores({}, nan, nan, 0.0, 1.0, level, strict=strict, warnings=[told])
-    known, names = scores[tested], [p for p, is_tested in zip(people, tested) if is_tested]
+        text = "No subject was tested: the search ended before two candidates were trained on the same fold"
+        return HeldoutScores({}, nan, nan, 0.0, 1.0, level, nested=nested, warnings=[text])
+    tested_scores = scores[is_tested]
+    names = [subject for subject, tested in zip(subjects, is_tested) if tested]
     gain, warnings = {}, []
-    if len(known) < _FEW_PEOPLE:
-        warnings.append(f"{len(known)} people are few: the interval is wide and itself uncertain")
+    if len(tested_scores) < _FEW_SUBJECTS:
+        warnings.append(f"{len(tested_scores)} subjects are few: the interval is wide and itself uncertain")
     if baseline is not None:
         name, plain = baseline
-        both = tested & np.isfinite(plain)
+        both = is_tested & np.isfinite(plain)
         if both.sum() > 2:
             gain = {"over": name, **paired_interval(scores[both], plain[both], level)}
         if gain and gain["low"] <= 0 <= gain["high"]:
@@ -83,38 +84,31 @@ def expect(people, scores, baseline=None, *, n_trials=None, strict=True, shared=
             )
     for first, second in shared:
         warnings.append(
-            f"Candidates have seen the person: {first!r} and {second!r} have trials in common, so a model trained "
-            "without one of them may know them from the other"
+            f"Candidates have seen the held-out subject: {first!r} and {second!r} have trials in common, so a model "
+            "trained without one of them may know them from the other"
         )
-    if not strict:
+    if not nested:
         warnings.append(
-            "Which candidates were trained further was decided by the scores of all people, so the scores may "
+            "The candidates that were trained further were selected by the scores of all subjects, so the scores may "
             "be a little too high; time_limit=None with a fixed list of candidates avoids this"
         )
-    low, high = prediction_interval(known, level, n_trials)
-    quartile = float(np.quantile(known, 0.25))
-    return HeldoutScores(
-        dict(zip(names, known.tolist())),
-        float(known.mean()),
-        quartile,
-        low,
-        high,
-        level,
-        gain,
-        strict,
-        warnings,
-    )
+    low, high = prediction_interval(tested_scores, level, n_trials)
+    by_subject = dict(zip(names, tested_scores.tolist()))
+    mean, quartile = float(tested_scores.mean()), float(np.quantile(tested_scores, 0.25))
+    return HeldoutScores(by_subject, mean, quartile, low, high, level, gain, nested, warnings)
 
 
-def shared_trials(X, subjects, X_other=None):
-    """Find people who have trials in common, such as one person recorded under two names."""
+def find_shared_trials(X, subjects, X_target=None):
+    """Return pairs of subjects that have trials in common, such as one subject recorded under two names."""
     owners, shared = {}, {}
-    named = [*zip(np.asarray(subjects).tolist(), X)]
-    named += [] if X_other is None else [("the new person", x) for x in np.asarray(X_other, dtype=X.dtype)]
-    for person, x in named:
-        if not np.ptp(x):  # trials of one constant say nothing about who they are from
+    trials = [*zip(np.asarray(subjects).tolist(), X)]
+    trials += (
+        [] if X_target is None else [("the new subject", x) for x in np.asarray(X_target, dtype=X.dtype)]
+    )
+    for subject, x in trials:
+        if not np.ptp(x):  # Constant trials do not identify a subject.
             continue
-        owner = owners.setdefault(blake2b(np.ascontiguousarray(x), digest_size=16).digest(), person)
-        if owner != person:
-            shared[owner, person] = True
+        owner = owners.setdefault(blake2b(np.ascontiguousarray(x), digest_size=16).digest(), subject)
+        if owner != subject:
+            shared[owner, subject] = True
     return list(shared)

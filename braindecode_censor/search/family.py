@@ -1,4 +1,4 @@
-"""The family of candidates: decoders by name, as a dictionary, or as anybody's estimator of trials."""
+"""Candidates: configured decoders by name, as a dictionary, or as a user's own estimator."""
 
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,27 +12,27 @@ from braindecode_censor.classical.estimator import TangentSpaceClassifier
 from braindecode_censor.training.arguments import PAPER
 from braindecode_censor.training.classifier import CensoredEEGClassifier
 
-__all__ = ["BASELINE", "CENSORED", "Candidate", "censored_candidates", "family_names", "find_candidates"]
+__all__ = ["BASELINE", "CENSORED", "Candidate", "censored_candidates", "default_names", "find_candidates"]
 
 #: In a list of candidates this word stands for censoring on top of the best network of the list.
 CENSORED = "censored"
-_SFREQ = 128.0  # what arrays without a sampling rate are taken for; EEGNet's own sizes are made for it
+_SFREQ = 128.0  # assumed for arrays without a sampling rate; EEGNet's own sizes are made for it
 _KERNEL = 0.5  # seconds
 _EEGNET = {"F1": "module__F1", "D": "module__D", "drop": "module__drop_prob"}
 
 
 @cache
-def _family():
+def _defaults():
     return yaml.safe_load(Path(__file__).with_name("family.yml").read_text())
 
 
-#: Name of the candidate that gains are measured against.
-BASELINE = _family()["baseline"]
+#: The candidate that gains are measured against.
+BASELINE = _defaults()["baseline"]
 
 
-def family_names():
-    """Return the names of all candidates of the family."""
-    return list(_family()["candidates"])
+def default_names():
+    """Return the names of the default candidates."""
+    return list(_defaults()["candidates"])
 
 
 @dataclass
@@ -75,9 +75,9 @@ def _network_options(spec, n_times, sfreq):
     sizes = {_EEGNET[name]: options.pop(name) for name in _EEGNET if name in options}
     if module == "EEGNet":
         sizes["module__kernel_length"] = max(2, min(round((kernel or _KERNEL) * sfreq), n_times))
-        if n_times < 32:  # the usual pooling, 4 times 8, would leave nothing
+        if n_times < 32:  # The usual pooling, 4 times 8, would leave nothing.
             sizes |= {"module__pool1_kernel_size": 2, "module__pool2_kernel_size": max(1, n_times // 4)}
-    elif module == "ShallowFBCSPNet":  # its sizes are made for 250 Hz; these are the same times
+    elif module == "ShallowFBCSPNet":  # Its sizes are made for 250 Hz; these are the same times.
         filters = max(2, min(round((kernel or 0.1) * sfreq), n_times // 3))
         pool = max(2, min(round(0.3 * sfreq), n_times - filters))
         sizes |= {"module__filter_time_length": filters, "module__pool_time_length": pool}
@@ -91,10 +91,10 @@ def find_candidates(candidates=None):
     Parameters
     ----------
     candidates : list or None
-        Each item is a name of the family, such as "subject"; the same with censoring on top, such as
+        Each item is the name of a default candidate, such as "subject"; the same with censoring on top, such as
         "subject+mmd-conditional" or "subject+mmd-conditional-0.1"; the word "censored", which stands for all methods
-        and modes on top of the best network; a dictionary like those of the family, with a ``name``; an estimator,
-        or a tuple of a name and an estimator. None is the whole family with "censored".
+        and modes on top of the best network; a dictionary like those of family.yml, with a ``name``; an estimator,
+        or a tuple of a name and an estimator. None is all default candidates with "censored".
 
     Returns
     -------
@@ -105,15 +105,15 @@ def find_candidates(candidates=None):
     """
     if isinstance(candidates, (str, dict)) or not (candidates is None or hasattr(candidates, "__iter__")):
         raise ValueError(f"candidates={candidates!r} must be a list of names, dictionaries or estimators.")
-    items = [*family_names(), CENSORED] if candidates is None else list(candidates)
-    found = [_find(item) for item in items if not (isinstance(item, str) and item == CENSORED)]
-    names = [candidate.name for candidate in found]
+    items = [*default_names(), CENSORED] if candidates is None else list(candidates)
+    configured = [_find(item) for item in items if not (isinstance(item, str) and item == CENSORED)]
+    names = [candidate.name for candidate in configured]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"candidates has {name!r} twice: give them different names.")
-    if not found:
+    if not configured:
         raise ValueError(f"candidates={candidates!r} is empty: name at least one.")
-    return found, len(found) < len(items)
+    return configured, len(configured) < len(items)
 
 
 def _find(item):
@@ -132,15 +132,14 @@ def _find(item):
 def _by_dict(item):
     spec = dict(item)
     name = spec.pop("name", None)
-    kinds = [kind for kind in ("network", "classical") if kind in spec]
-    if not name or len(kinds) != 1:
+    if not name or len({"network", "classical"} & spec.keys()) != 1:
         raise ValueError(
             f"candidates has {item!r}: a dictionary needs a name, and either network or classical, as in "
             "{'name': 'mine', 'network': 'EEGNet', 'normalize': 'subject'}."
         )
     candidate = Candidate(str(name), spec)
     try:
-        candidate.make((1, 128))  # unknown options are found now, not after a minute
+        candidate.make((1, 128))  # Unknown options raise now, not after a minute.
     except (TypeError, ValueError) as error:
         raise ValueError(f"candidates has {name!r}: {error}") from None
     return candidate
@@ -148,8 +147,8 @@ def _by_dict(item):
 
 def _by_name(name):
     base, plus, censoring = name.partition("+")
-    check_choice("candidates", base, family_names() if plus else [*family_names(), CENSORED])
-    spec = dict(_family()["candidates"][base])
+    check_choice("candidates", base, default_names() if plus else [*default_names(), CENSORED])
+    spec = dict(_defaults()["candidates"][base])
     if not plus:
         return Candidate(name, spec)
     if "network" not in spec:
@@ -158,7 +157,7 @@ def _by_name(name):
         )
     method, _, rest = censoring.partition("-")
     mode, _, weight = rest.partition("-")
-    options = _family()[CENSORED]
+    options = _defaults()[CENSORED]
     check_choice("method", method, options["weights"])
     check_choice("mode", mode, options["modes"])
     try:
@@ -171,13 +170,13 @@ def _by_name(name):
 
 
 def _penalty(method, mode, weight):
-    check_positive("weight", abs(weight))  # a negative one reveals instead of censoring
+    check_positive("weight", abs(weight))  # A negative weight reveals instead of censoring.
     return {"penalty": method, "censoring": mode, "weight": weight}
 
 
 def censored_candidates(base):
     """Return a network with every method in every mode on top."""
-    options = _family()[CENSORED]
+    options = _defaults()[CENSORED]
     return [
         Candidate(f"{base.name}+{method}-{mode}", {**base.spec, **_penalty(method, mode, weight)})
         for method, weight in options["weights"].items()

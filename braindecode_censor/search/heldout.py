@@ -1,120 +1,128 @@
 """Held-out probabilities, the currency of the search: every rule, table and figure is computed from them.
 
-For the next person all pairs vote. For an honest score of person t only the models trained without t may be used,
-and weights are chosen from what these very models say about t's partners, whom they have not seen either.
+For the decoder of a new subject all folds vote. For an honest score of subject t only models trained without t are
+used, and the weights come from what these very models predict for t's partners, whom they have not seen either.
 """
 
 import numpy as np
 
 from braindecode_censor.search.folds import partners_of
-from braindecode_censor.search.weights import choose_weights
+from braindecode_censor.search.weights import balanced_loss, choose_weights
+from braindecode_censor.trials.balance import balanced_weights
 
 __all__ = ["HeldOut", "balanced_accuracy"]
 
 
 def balanced_accuracy(probabilities, y):
-    """Return the mean over classes of the share of trials that are decoded rightly."""
-    right = probabilities.argmax(axis=1) == y
-    return float(np.mean([right[y == k].mean() for k in np.unique(y)]))
+    """Return the mean over classes of the fraction of trials that are decoded correctly."""
+    correct = probabilities.argmax(axis=1) == y
+    return float(np.mean([correct[y == k].mean() for k in np.unique(y)]))
 
 
 class HeldOut:
-    """What every candidate says about people it has not seen.
+    """The probabilities of every candidate for subjects that its models have not seen.
 
-    Notes
-    -----
-    Trials whose labels a candidate was given, as in ``target="labeled"``, have NaN for probabilities and are left
-    out of every choice and score.
+    Calibration trials, whose labels a model was given, are NaN and left out of every choice and score.
     """
 
-    def __init__(self, labels, pairs):
-        self.labels = [np.asarray(y) for y in labels]
-        self.pairs = list(pairs)
-        self.found = {}
-        self._nested = {}  # scores that were computed, as nothing is added
-        self._partners = {person: partners_of(person, self.pairs) for person in range(len(self.labels))}
+    def __init__(self, labels, folds):
+        self.labels = [np.asarray(y) for y in labels]  # of each subject's trials, 0 .. n_classes - 1
+        self.folds = list(folds)
+        self.probabilities = {}  # candidate -> fold -> subject -> (n_trials, n_classes)
+        self._partners = {subject: partners_of(subject, self.folds) for subject in range(len(self.labels))}
+        self._nested = {}
 
-    def add(self, candidate, position, first, second):
-        """Note what a model trained without a pair says about the two."""
-        pair = self.pairs[position]
-        for person, probabilities in zip(pair, (first, second)):
-            if len(probabilities) != len(self.labels[person]):
+    def add(self, candidate, fold, probabilities):
+        """Store the probabilities of a model for the two subjects of its fold."""
+        for subject in self.folds[fold]:
+            n_trials = len(self.labels[subject])
+            if len(probabilities[subject]) != n_trials:
                 raise ValueError(
-                    f"{len(probabilities)} probabilities for {len(self.labels[person])} trials of a person."
+                    f"{len(probabilities[subject])} probabilities for the {n_trials} trials of a subject."
                 )
         self._nested.clear()
-        self.found.setdefault(candidate, {})[position] = dict(zip(pair, (first, second)))
+        self.probabilities.setdefault(candidate, {})[fold] = dict(probabilities)
 
-    def forget(self, candidate):
-        """Drop all that a candidate said, because it is trained anew in another way."""
+    def remove(self, candidate):
+        """Remove the held-out probabilities of a candidate."""
         self._nested.clear()
-        self.found.pop(candidate, None)
+        self.probabilities.pop(candidate, None)
 
-    def shared_pairs(self, candidates):
-        """Return the positions of pairs for which all candidates were trained."""
-        return sorted(set.intersection(*(set(self.found.get(name, {})) for name in candidates)))
+    def shared_folds(self, candidates):
+        """Return the folds for which all candidates were trained."""
+        return sorted(set.intersection(*(set(self.probabilities.get(name, {})) for name in candidates)))
 
-    def of_population(self, candidates):
-        """Return what is known for the choice of tomorrow's decoder."""
-        shared = set(self.shared_pairs(candidates))
-        people = self._tested(shared)
-        return self._stack(candidates, {person: self._without(person, shared) for person in people})
+    def tested_subjects(self, candidate):
+        """Return the subjects that some model of a candidate has decoded."""
+        return {subject for fold in self.probabilities.get(candidate, {}) for subject in self.folds[fold]}
 
-    def for_choice(self, person, candidates, shared=None):
-        """Return all that may be known when weights are chosen for the test of a person."""
-        shared = set(self.shared_pairs(candidates)) if shared is None else shared
-        found = self._partners.get(person, {})
-        return self._stack(candidates, {v: [e] for v, e in sorted(found.items()) if e in shared})
+    def for_final_weights(self, candidates):
+        """Return what sets the weights of the final ensemble: for every subject, averages over models without it.
 
-    def for_test(self, person, candidates, shared=None):
-        """Return what the models that have not seen a person say about them."""
-        shared = set(self.shared_pairs(candidates)) if shared is None else shared
-        probabilities, y, _ = self._stack(candidates, {person: self._without(person, shared)})
+        Returns probabilities of shape (n_candidates, n_trials, n_classes), labels and subjects of the trials.
+        """
+        subjects = sorted(set.intersection(*(self.tested_subjects(name) for name in candidates)))
+        return self._stack({subject: self._averages(candidates, subject) for subject in subjects})
+
+    def for_nested_weights(self, subject, candidates, shared=None):
+        """Return what may set the weights for the test of a subject: its partners, by models that saw neither."""
+        shared = set(self.shared_folds(candidates)) if shared is None else shared
+        partners = {v: k for v, k in sorted(self._partners[subject].items()) if k in shared}
+        return self._stack(
+            {
+                v: np.array([self.probabilities[name][k][v] for name in candidates])
+                for v, k in partners.items()
+            }
+        )
+
+    def for_test(self, subject, candidates):
+        """Return the averages over all models that have not seen a subject, and the labels of its trials."""
+        probabilities, y, _ = self._stack({subject: self._averages(candidates, subject)})
         return probabilities, y
 
     def nested_scores(self, candidates, rule="greedy"):
-        """Return the strictly nested score of a rule for every person."""
-        asked = (*candidates, rule)
-        if asked not in self._nested:
-            self._nested[asked] = self._score_nested(candidates, rule)
-        return self._nested[asked].copy()
+        """Return the nested balanced accuracy of a rule for every subject, NaN for those that were not tested."""
+        key = (*candidates, rule)
+        if key not in self._nested:
+            self._nested[key] = self._score_nested(candidates, rule)
+        return self._nested[key].copy()
 
     def _score_nested(self, candidates, rule):
-        scores, shared = np.full(len(self.labels), np.nan), set(self.shared_pairs(candidates))
-        for person in self._tested(shared):
-            weights = choose_weights(*self.for_choice(person, candidates, shared), rule)
-            probabilities, y = self.for_test(person, candidates, shared)
-            scores[person] = balanced_accuracy(np.tensordot(weights, probabilities, 1), y)
+        scores, shared = np.full(len(self.labels), np.nan), set(self.shared_folds(candidates))
+        for subject in sorted({subject for fold in shared for subject in self.folds[fold]}):
+            weights = choose_weights(*self.for_nested_weights(subject, candidates, shared), rule)
+            probabilities, y = self.for_test(subject, candidates)
+            scores[subject] = balanced_accuracy(np.tensordot(weights, probabilities, 1), y)
         return scores
 
     def scores(self, candidate):
-        """Return the score of one candidate for every person."""
-        if not self.shared_pairs([candidate]):
-            return np.full(len(self.labels), np.nan)
-        probabilities, y, people = self.of_population([candidate])
-        right, n_classes = probabilities[0].argmax(axis=1) == y, probabilities.shape[2]
-        size, cells = len(self.labels) * n_classes, people * n_classes + y
-        total = np.bincount(cells, minlength=size).reshape(-1, n_classes)
-        hits = np.bincount(cells, weights=right, minlength=size).reshape(-1, n_classes)
-        shares = np.divide(hits, total, out=np.zeros_like(hits), where=total > 0)
-        occur = (total > 0).sum(axis=1)
-        return np.divide(shares.sum(axis=1), occur, out=np.full(len(occur), np.nan), where=occur > 0)
+        """Return the balanced accuracy of one candidate for every subject, NaN for those that were not tested."""
+        scores = np.full(len(self.labels), np.nan)
+        for subject in self.tested_subjects(candidate):
+            probabilities, y = self.for_test(subject, [candidate])
+            scores[subject] = balanced_accuracy(probabilities[0], y)
+        return scores
 
-    def _tested(self, shared):
-        return sorted({person for position in shared for person in self.pairs[position]})
+    def loss(self, candidate):
+        """Return the balanced held-out loss of a candidate, infinite without trainings."""
+        if not self.probabilities.get(candidate):
+            return np.inf
+        probabilities, y, subjects = self.for_final_weights([candidate])
+        return float(balanced_loss(probabilities[0, np.arange(len(y)), y], balanced_weights(y, subjects)))
 
-    def _without(self, person, shared):
-        return sorted(position for position in self._partners[person].values() if position in shared)
+    def _averages(self, candidates, subject):
+        """Return the averages over each candidate's models without a subject, (n_candidates, n_trials, n_classes)."""
+        folds = self._partners[subject].values()
+        each = (
+            [self.probabilities[name][k][subject] for k in folds if k in self.probabilities[name]]
+            for name in candidates
+        )
+        return np.stack([np.mean(np.asarray(models, dtype=float), axis=0) for models in each])
 
-    def _stack(self, candidates, models):
-        """Stack the averages over models, given for each person as positions of pairs."""
-        parts = [self._averages(candidates, person, positions) for person, positions in models.items()]
-        y = np.concatenate([self.labels[person] for person in models])
-        people = np.concatenate([np.full(len(self.labels[person]), person) for person in models])
-        probabilities = np.concatenate(parts, axis=1)
-        known = np.isfinite(probabilities).all(axis=(0, 2))
-        return probabilities[:, known], y[known], people[known]
-
-    def _averages(self, candidates, person, positions):
-        each = [[self.found[name][position][person] for position in positions] for name in candidates]
-        return np.asarray(each, dtype=float).mean(axis=1)
+    def _stack(self, by_subject):
+        """Join subject -> probabilities along trials, without those that some model was given the labels of."""
+        y = np.concatenate([self.labels[subject] for subject in by_subject])
+        subjects = np.concatenate([np.full(len(self.labels[subject]), subject) for subject in by_subject])
+        probabilities = np.concatenate([np.asarray(p, dtype=float) for p in by_subject.values()], axis=1)
+        is_tested = np.isfinite(probabilities).all(axis=(0, 2))
+        return probabilities[:, is_tested], y[is_tested], subjects[is_tested]
