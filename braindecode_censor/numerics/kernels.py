@@ -17,15 +17,7 @@ import torch
 
 from braindecode_censor._check import check_choice
 
-__all__ = [
-    "KERNELS",
-    "CurlFreeKernel",
-    "DiagonalKernel",
-    "imq",
-    "make_kernel",
-    "rbf",
-    "squared_distances",
-]
+__all__ = ["KERNELS", "CurlFreeKernel", "DiagonalKernel", "imq", "make_kernel", "rbf", "squared_distances"]
 
 
 def squared_distances(x, y=None):

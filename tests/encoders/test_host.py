@@ -7,13 +7,7 @@ from braindecode import EEGClassifier
 from braindecode.models import EEGNet
 from encoders.pairs import batch, pair
 
-import braindecode_censor
 from braindecode_censor.encoders.eegnet import FastEEGNet
-
-
-def test_public_name_and_type():
-    assert braindecode_censor.FastEEGNet is FastEEGNet
-    assert issubclass(FastEEGNet, EEGNet)
 
 
 def test_same_seed_gives_the_weights_of_stock():
@@ -24,14 +18,6 @@ def test_same_seed_gives_the_weights_of_stock():
     fast = FastEEGNet(**options).state_dict()
     assert list(stock) == list(fast)
     assert all(torch.equal(stock[name], fast[name]) for name in stock)
-
-
-def test_state_dict_loads_into_stock():
-    stock, fast = pair(4, 100)
-    x, _ = batch(4, 100)
-    fast(x)
-    stock.load_state_dict(fast.state_dict())
-    torch.testing.assert_close(stock.eval()(x), fast.eval()(x), rtol=0, atol=1e-5)
 
 
 def test_classifier_infers_the_signal_and_scores_like_stock():
@@ -62,47 +48,31 @@ def test_config_round_trip():
     assert again.get_output_shape() == (1, 2)
 
 
-def test_final_layer_hook_sees_the_latent_code_of_stock():
-    stock, fast = pair(4, 100)
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("layer", ["elu_1", "pool_1", "bnorm_2", "elu_2", "drop_2", "final_layer"])
+def test_hook_receives_the_tensors_of_stock(layer, training):
     x, _ = batch(4, 100)
-    seen = []
-    for model in (stock.eval(), fast.eval()):
-        model.final_layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-        model(x)
-    assert seen[0].shape == (6, 16, 1, 3)
-    assert seen[1].is_contiguous()
-    torch.testing.assert_close(seen[1], seen[0], rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("layer", ["elu_1", "pool_1", "bnorm_2", "elu_2", "drop_2"])
-def test_hook_on_another_layer_sees_what_it_sees_in_stock(layer):
-    stock, fast = pair(4, 100)
-    x, _ = batch(4, 100)
-    seen = []
-    for model in (stock.eval(), fast.eval()):
-        model.get_submodule(layer).register_forward_hook(
-            lambda _, inputs, output: seen.append((*inputs, output))
+    calls = []
+    for model in pair(4, 100):
+        torch.manual_seed(0)
+        model.train(training).get_submodule(layer).register_forward_hook(
+            lambda _, *tensors: calls.append(tensors)
         )
         model(x)
-    torch.testing.assert_close(seen[1], seen[0], rtol=0, atol=1e-5)
+    torch.testing.assert_close(calls[1], calls[0], rtol=0, atol=1e-5)
+    if layer == "final_layer":
+        assert calls[0][0][0].shape == (6, 16, 1, 3) and calls[1][0][0].is_contiguous()
 
 
 def test_hook_on_a_reordered_layer_is_called_in_stock_order():
     stock, fast = pair(4, 100)
     x, _ = batch(4, 100)
-    seen = []
-    handle = fast.conv_temporal.register_forward_hook(lambda _, __, output: seen.append(output))
+    outputs = []
+    handle = fast.conv_temporal.register_forward_hook(lambda _, __, output: outputs.append(output))
     torch.testing.assert_close(fast.eval()(x), stock.eval()(x), rtol=0, atol=0)
-    assert seen[0].shape == (6, 8, 4, 101)
+    assert outputs[0].shape == (6, 8, 4, 101)
     handle.remove()
-    fast(x)
-    assert len(seen) == 1
-
-
-def test_fast_order_does_not_call_the_slow_layers(monkeypatch):
-    _, fast = pair(4, 100)
-    x, _ = batch(4, 100)
-    monkeypatch.setattr(fast.conv_temporal, "forward", lambda _: pytest.fail("stock order"))
+    fast.conv_temporal.forward = lambda _: pytest.fail("stock order")
     fast(x)
 
 

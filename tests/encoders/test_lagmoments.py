@@ -37,11 +37,6 @@ def test_moments_of_a_batch_are_the_sum_of_its_rows():
     torch.testing.assert_close(rows.double(), batch_moments(x[index], 16, 8), rtol=1e-5, atol=1e-4)
 
 
-def test_moments_of_errp_size_take_a_third_of_the_data():
-    x = torch.randn(4, 56, 260)
-    assert lag_moments(x, 64).nbytes < x.nbytes / 3
-
-
 @pytest.mark.parametrize("n, length", [(1, 2), (323, 324), (191, 192), (461, 480), (15, 16)])
 def test_fast_length(n, length):
     assert fast_length(n) == length

@@ -15,17 +15,17 @@ from braindecode_censor.encoders.norm import normalised_filters
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
-def fleet(dtype, device="cpu", n_members=3, **options):
-    """Stock members, and parameters, buffers and data of the same fast members stacked."""
-    pairs = [pair(5, 90, dtype, seed=i, **options) for i in range(n_members)]
+def fleet(dtype, device="cpu", n_replicas=3, **options):
+    """Return stock and fast networks with the same weights, and stacked data."""
+    pairs = [pair(5, 90, dtype, seed=i, **options) for i in range(n_replicas)]
     stock, fast = zip(*[(s.to(device), f.to(device)) for s, f in pairs])
-    x, y = zip(*[batch(5, 90, dtype, seed=i) for i in range(n_members)])
+    x, y = zip(*[batch(5, 90, dtype, seed=i) for i in range(n_replicas)])
     moments = torch.stack([fast[0].lag_moments(one) for one in x])
     return stock, fast, [torch.stack(x).to(device), torch.stack(y).to(device), moments.to(device)]
 
 
 def vmapped_step(fast, data, **randomness):
-    """Gradients and updated buffers of all members at once."""
+    """Return gradients and updated buffers of all replicas."""
     params, buffers = stack_module_state(list(fast))
     base = copy.deepcopy(fast[0])
 
@@ -48,11 +48,11 @@ def check_fleet(stock, fast, data, tolerance):
         )
 
 
-@pytest.mark.filterwarnings("error:There is a performance drop")  # an operation that loops over the members
+@pytest.mark.filterwarnings("error:There is a performance drop")  # an operation that loops over replicas
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("cached", [True, False], ids=["cached", "plain"])
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-def test_every_member_of_a_vmap_equals_stock_alone(training, cached, dtype):
+def test_vmap_equals_stock_for_every_replica(training, cached, dtype):
     stock, fast, data = fleet(dtype, drop_prob=0.0)
     for model in (*stock, *fast):
         model.train(training)
@@ -61,7 +61,7 @@ def test_every_member_of_a_vmap_equals_stock_alone(training, cached, dtype):
     check_fleet(stock, fast, data, TOLERANCE[dtype])
 
 
-def test_vmap_draws_different_dropout_for_each_member():
+def test_vmap_draws_different_dropout_for_each_replica():
     _, fast, data = fleet(torch.float32)
     same = [fast[0], fast[0]]
     data = [value[:1].expand(2, *value.shape[1:]) for value in data]

@@ -1,4 +1,4 @@
-"""A call for which the host waits, with and without a recording; real recordings are in tests/fleet/test_cuda.py."""
+"""Are calls that make the CPU wait left to the capture in progress? Real captures: tests/fleet/test_cuda.py."""
 
 import pytest
 import torch
@@ -6,32 +6,21 @@ import torch
 from braindecode_censor.numerics.unrecorded import current_recording, recorded_by, unrecorded
 
 
-class Interrupted:
-    """Stands for a recording: remembers what was left to the host, and makes the call."""
+class Capture:
+    """Counts the calls that interrupt it."""
 
-    def __init__(self):
-        self.calls = []
+    n_calls = 0
 
     def interrupt(self, function, *tensors):
-        self.calls.append(tensors)
+        self.n_calls += 1
         return function(*tensors)
 
 
-def double(x):
-    return (2 * x,)
-
-
-def test_a_recording_is_asked_to_make_the_call_and_nobody_else():
-    x, recording = torch.arange(3.0), Interrupted()
-    assert torch.equal(unrecorded(double, x)[0], 2 * x) and current_recording() is None
-    with recorded_by(recording):
-        assert current_recording() is recording
-        assert torch.equal(unrecorded(double, x)[0], 2 * x)
-    unrecorded(double, x)
-    assert len(recording.calls) == 1 and recording.calls[0][0] is x
-
-
-def test_a_recording_that_fails_is_over():
-    with pytest.raises(RuntimeError, match="no memory"), recorded_by(Interrupted()):
+def test_unrecorded_interrupts_the_capture_in_progress_only():
+    x, capture = torch.arange(3.0), Capture()
+    with pytest.raises(RuntimeError, match="no memory"), recorded_by(capture):
+        assert current_recording() is capture
+        assert torch.equal(unrecorded(lambda x: 2 * x, x), 2 * x)
         raise RuntimeError("no memory")
-    assert current_recording() is None
+    assert current_recording() is None and capture.n_calls == 1
+    assert torch.equal(unrecorded(lambda x: 2 * x, x), 2 * x) and capture.n_calls == 1
