@@ -1,8 +1,7 @@
-"""The trials of all people of a dataset, as MOABB hands them out."""
+"""The trials of a dataset as MOABB returns them, and datasets and paradigms by name."""
 
 import os
-import weakref
-from hashlib import sha256
+from functools import cached_property
 from pathlib import Path
 
 import moabb.paradigms
@@ -18,25 +17,29 @@ from braindecode_censor.datasets import (
     with_paper_scores,
 )
 from braindecode_censor.paper.trial_file import read_trials
-from braindecode_censor.storage.keys import subject_digests
+from braindecode_censor.run.training import TrialData
+from braindecode_censor.storage.seal import digest
 from braindecode_censor.trials.splits import validation_subject
 
-__all__ = ["Recording", "digest_of_data", "make_dataset", "make_paradigm", "sampling_rate"]
+__all__ = ["ExperimentData", "make_dataset", "make_paradigm", "sampling_rate"]
 
-_OF_MOABB = ("LeftRightImagery", "MotorImagery", "FilterBankLeftRightImagery", "P300", "SSVEP", "CVEP")
+_MOABB_PARADIGMS = (
+    "LeftRightImagery",
+    "MotorImagery",
+    "FilterBankLeftRightImagery",
+    "P300",
+    "SSVEP",
+    "CVEP",
+)
 
 
-class Recording:
-    """All trials of a dataset as MOABB hands them out, with a digest per subject."""
+class ExperimentData(TrialData):
+    """All trials of a dataset as MOABB returns them."""
 
     def __init__(self, dataset, paradigm, folder=None):
-        X, y, metadata, file = read_trials(dataset, paradigm, folder)
-        if file is not None:
-            weakref.finalize(self, file.close)  # at the end of the process at the latest
-        self.trials = X, y, metadata
-        self.X, self.subjects = X, metadata["subject"].to_numpy()
-        encoder = LabelEncoder().fit(y)
-        self.y = encoder.transform(y)  # as MOABB's evaluation does
+        X, self.labels, self.metadata, self._file = read_trials(dataset, paradigm, folder)
+        encoder = LabelEncoder().fit(self.labels)  # as MOABB's evaluation does
+        super().__init__(X, encoder.transform(self.labels), self.metadata["subject"].to_numpy())
         self.classes = [str(name) for name in encoder.classes_]
         self.all_subjects = [s for s in dataset.subject_list if s in set(self.subjects.tolist())]
         if len(self.all_subjects) < 4:
@@ -44,12 +47,19 @@ class Recording:
                 f"dataset {dataset.code} has {len(self.all_subjects)} subjects with trials, but one to test, one to "
                 "validate and two to censor are needed: use a dataset of at least 4."
             )
-        self.digests = subject_digests(self.X, self.y, self.subjects)
+
+    def __reduce__(self):
+        return TrialData, (self.X, self.y, self.subjects)  # Workers need no more.
+
+    @cached_property
+    def digest(self):
+        """The checksum of all trials."""
+        return digest(repr(sorted(self.digests.items())).encode())
 
     def successor(self, test_subject):
-        """Return who validates when a subject tests."""
-        others = self.subjects[self.subjects != test_subject]
-        return validation_subject(others, self.all_subjects).item()
+        """Return the subject that validates when another one tests."""
+        training_subjects = self.subjects[self.subjects != test_subject]
+        return validation_subject(training_subjects, self.all_subjects).item()
 
 
 def make_dataset(dataset, options):
@@ -76,16 +86,10 @@ def make_paradigm(paradigm, dataset):
         return default_paradigm(dataset)
     if not isinstance(paradigm, str):
         return with_paper_scores(paradigm)
-    known = {
-        kind.__name__: kind for kind in (*PARADIGMS.values(), braindecode_censor.datasets.EpochsParadigm)
-    }
-    known = {name: getattr(moabb.paradigms, name) for name in _OF_MOABB} | known
-    return with_paper_scores(known[check_choice("paradigm", paradigm, known)]())
-
-
-def digest_of_data(recording):
-    """Return a digest of all trials of all subjects."""
-    return sha256(repr(sorted(recording.digests.items())).encode()).hexdigest()
+    paradigms = {name: getattr(moabb.paradigms, name) for name in _MOABB_PARADIGMS}
+    for paradigm_class in (*PARADIGMS.values(), braindecode_censor.datasets.EpochsParadigm):
+        paradigms[paradigm_class.__name__] = paradigm_class
+    return with_paper_scores(paradigms[check_choice("paradigm", paradigm, paradigms)]())
 
 
 def sampling_rate(dataset, paradigm):

@@ -1,76 +1,71 @@
-"""The whole method behind one call: search, cross-validate, select."""
+"""The paper's method behind one call: search, cross-validate, select."""
 
 import os
+import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from braindecode_censor._check import check_choice, check_size
 from braindecode_censor.paper import plan
-from braindecode_censor.paper.data import Recording, digest_of_data, make_dataset, make_paradigm
+from braindecode_censor.paper.cluster import open_client
+from braindecode_censor.paper.data import ExperimentData, make_dataset, make_paradigm
 from braindecode_censor.paper.evaluation import cross_validate, make_pipelines, tidy
 from braindecode_censor.paper.grid import BASELINE, get_preset
 from braindecode_censor.paper.identity import open_experiment, read_experiment
-from braindecode_censor.paper.jobs import index_of
-from braindecode_censor.paper.optuna_search import hide_password, search
-from braindecode_censor.paper.progress import Progress
+from braindecode_censor.paper.optuna_search import search
 from braindecode_censor.paper.references import make_references
 from braindecode_censor.paper.result import finish
-from braindecode_censor.paper.selection import best_of_each_method, choose_nested
+from braindecode_censor.paper.selection import best_of_each_method
+from braindecode_censor.paper.stored import open_store
 from braindecode_censor.paper.tables import INDEX, is_intact, write_table
 from braindecode_censor.paper.training_options import check_training
-from braindecode_censor.run.backends import Backend
+from braindecode_censor.paper.trainings import as_row, cross_validation, grid_search, make_index
+from braindecode_censor.run.progress import Progress
+from braindecode_censor.run.runner import count_workers, run
+from braindecode_censor.run.training import TrainingResult
 from braindecode_censor.storage.files import clean, locked
 from braindecode_censor.storage.keys import versions
-from braindecode_censor.storage.trainings import TrainingCache
 
 __all__ = ["AutoTransfer"]
 
 
 class AutoTransfer:
-    """Find the censoring that carries a decoder over to new people.
+    """Search the paper's censoring methods for the one that decodes new subjects best.
 
     Parameters
     ----------
     dataset : str or moabb.datasets.base.BaseDataset
-        Name (see ``autotransfer datasets``), folder of epochs, or a MOABB dataset of four subjects or more.
+        Name (see ``autotransfer datasets``), folder of epochs, or a MOABB dataset of at least four subjects.
     out : str or path-like
-        Folder for results. Running again with the same arguments goes on where it stopped; with more seeds, settings
-        or trials it adds to what is there, and only the new trainings are done.
+        Folder of results. The same call continues an experiment that was interrupted; with more seeds, configurations
+        or trials of Optuna it adds to the experiment. Finished trainings are not repeated.
     preset : str, path-like or list of dict
-        "quick", "paper", or your own grid, see :func:`~braindecode_censor.paper.grid.get_preset`.
-    seed : int
+        "quick", "paper", or a grid of your own, see :func:`~braindecode_censor.paper.grid.get_preset`.
+    random_state : int
         First seed.
-    seeds : int
+    n_seeds : int
         Number of seeds of the cross-validation, counted up from the first. The search uses the first.
-    search : {"grid", "optuna"}
-        Try every setting of the grid, or let Optuna propose `trials` of each method.
-    nested : bool
-        Whether to apply the nested rule too, which costs M - 1 times as much.
-    top : int
-        Settings of each method that are cross-validated.
-    trials : int
+    search : str
+        "grid" tries every configuration; with "optuna", Optuna proposes `n_optuna_trials` of each method. The address
+        of a database, such as "postgresql://host/name", is Optuna's search shared by several machines.
+    n_top : int
+        Number of configurations of each method that are cross-validated.
+    n_optuna_trials : int
         Optuna's trials per method.
-    storage : str or None
-        Database of Optuna's studies, such as "postgresql://host/name", which several machines can share; None
-        keeps them in `out`.
     dataset_options : dict or None
         Options of a dataset given by name.
     paradigm : str, moabb.paradigms.base.BaseParadigm or None
-        How trials are cut: a paradigm, the name of one of ours or MOABB's, or None for what fits the dataset. Scores
-        are balanced accuracies, whatever it scores.
+        MOABB paradigm or its name; None takes the dataset's. Scores are balanced accuracies in any case.
     training : dict or None
         Arguments of :class:`~braindecode_censor.CensoredEEGClassifier` that replace the preset's, such as
-        ``max_epochs`` or ``device``.
+        ``max_epochs`` or ``device``. On a GPU, many trainings run as one.
     others : dict of str to estimator, list of str or None
-        Further pipelines, evaluated beside ours. The name "riemann" stands for a tangent-space classifier of pyRiemann.
-    jobs : int
-        Trainings at a time.
-    backend, scheduler : str or None
-        "local", or "dask" with the address of a scheduler.
-    engine : {"sequential", "fleet"}
-        "fleet" trains all folds, settings and seeds of one method as one, with the same results up to rounding.
+        Other pipelines that are evaluated, too. The name "riemann" is a tangent-space classifier of pyRiemann.
+    n_jobs : int
+        Number of trainings at a time in processes of this machine; -1 is one per core.
+    scheduler : str, dask.distributed.Client or None
+        Dask cluster to train on, as a client or the address of its scheduler.
 
     Examples
     --------
@@ -84,54 +79,46 @@ class AutoTransfer:
         out="autotransfer_results",
         preset="quick",
         *,
-        seed=0,
-        seeds=1,
+        random_state=0,
+        n_seeds=1,
         search="grid",
-        nested=False,
-        top=3,
-        trials=20,
-        storage=None,
+        n_top=3,
+        n_optuna_trials=20,
         dataset_options=None,
         paradigm=None,
         training=None,
         others=None,
-        jobs=1,
-        backend="local",
+        n_jobs=1,
         scheduler=None,
-        engine="sequential",
     ):
         self.out = Path(out)
-        self.seeds = [check_size("seed", seed, 0) + k for k in range(check_size("seeds", seeds))]
+        first = check_size("random_state", random_state, 0)
+        self.seeds = list(range(first, first + check_size("n_seeds", n_seeds)))
         self.preset = get_preset(preset)
         if training is not None and not isinstance(training, dict):
             raise ValueError(f"training={training!r} must be a mapping, such as {{'max_epochs': 50}}.")
-        self.training = check_training({**self.preset.training, **(training or {})}, backend)
-        self.search, self.nested = check_choice("search", search, ["grid", "optuna"]), bool(nested)
-        self.top, self.trials = check_size("top", top), check_size("trials", trials)
-        self.storage = storage
-        if storage is not None and self.search != "optuna":
-            address = hide_password(storage, storage)
-            raise ValueError(
-                f"storage={address!r} is for search='optuna'; the grid keeps all it needs in out."
-            )
-        if self.nested and self.search == "optuna":
-            raise ValueError(
-                "nested=True needs search='grid': Optuna's proposals depend on the test subject."
-            )
-        self.backend = Backend(jobs, backend, scheduler, engine)
+        self.training = check_training({**self.preset.training, **(training or {})}, scheduler is None)
+        self.storage = search if isinstance(search, str) and "://" in search else None
+        self.search = "optuna" if self.storage else check_choice("search", search, ["grid", "optuna"])
+        self.n_top, self.n_optuna_trials = (
+            check_size("n_top", n_top),
+            check_size("n_optuna_trials", n_optuna_trials),
+        )
+        self.n_jobs = n_jobs if n_jobs == -1 else check_size("n_jobs", n_jobs)
+        self.scheduler = scheduler
         self.name, self.dataset_options = dataset, dict(dataset_options or {})
         self.dataset = make_dataset(dataset, self.dataset_options)
         self.paradigm = make_paradigm(paradigm, self.dataset)
         self.others = make_references(others, self.dataset)
-        self.cache = TrainingCache(self.out / "trainings")
-        self._recording = None
+        self.store = open_store(self.out)
+        self._data, self._verbose = None, 1
 
     @property
-    def recording(self):
+    def data(self):
         """The trials, read when first needed."""
-        if self._recording is None:
-            self._recording = Recording(self.dataset, self.paradigm, self.out)
-        return self._recording
+        if self._data is None:
+            self._data = ExperimentData(self.dataset, self.paradigm, self.out)
+        return self._data
 
     def identity(self):
         """Return all that decides about the numbers.
@@ -147,205 +134,158 @@ class AutoTransfer:
             "dataset_options": self.dataset_options,
             "dataset_code": self.dataset.code,
             "subjects": [str(subject) for subject in self.dataset.subject_list],
-            "classes": self.recording.classes,
+            "classes": self.data.classes,
             "paradigm": type(self.paradigm).__name__,
-            # catches other options of the paradigm and files that changed under the same name
-            "data": digest_of_data(self.recording),
+            # This covers options of the paradigm, and files that changed under the same name.
+            "data": self.data.digest,
             "training": self.training,
             "search": self.search,
             "first_seed": self.seeds[0],
-            "engine": self.backend.engine,  # rounding differs
             "versions": versions(),
-            "grid": [setting.as_dict() for setting in self.preset.grid],
+            "grid": [config.as_dict() for config in self.preset.grid],
             "seeds": self.seeds,
-            "trials": self.trials if self.search == "optuna" else 0,
-            "top": self.top,
-            "nested": self.nested,
+            "n_optuna_trials": self.n_optuna_trials if self.search == "optuna" else 0,
+            "n_top": self.n_top,
             "others": list(self.others),
         }
 
     def plan(self):
-        """Return how many trainings there are, how many are left, and about how long they take.
+        """Return the number of trainings, how many of them remain, and about how long they take.
 
         Returns
         -------
         plan : dict
-            See :func:`~braindecode_censor.paper.plan.describe_plan`.
+            ``configurations`` per method, ``trainings`` per stage, ``remaining`` trainings, ``seconds`` and ``text``.
         """
-        trials = self.trials if self.search == "optuna" else None
-        sizes = (len(self.recording.all_subjects), len(self.seeds), self.top, self.nested)
-        counts = plan.count_trainings(self.preset.grid, *sizes, trials)
-        left = self._count_left(counts)
-        seconds = plan.time_epochs(self.preset.grid, self.recording, self.training) if left else {}
-        epochs = plan.most_epochs(self.recording, self.training)
-        alone = None
-        if left and self.backend.engine == "fleet":
-            alone = plan.why_no_fleet(self.preset.grid, self.recording, self.training)
-        return plan.describe_plan(self.preset.grid, counts, left, seconds, epochs, self.backend.jobs, alone)
+        grid, n_trials = self.preset.grid, self.n_optuna_trials if self.search == "optuna" else None
+        counts = plan.count_trainings(
+            grid, len(self.data.all_subjects), len(self.seeds), self.n_top, n_trials
+        )
+        remaining = self._count_remaining(counts["total"])
+        seconds = plan.time_epochs(grid, self.data, self.training) if remaining else {}
+        n_epochs = plan.typical_epochs(self.data, self.training)
+        with open_client(self.scheduler) as client:
+            n_workers = count_workers(self.n_jobs, client)
+        return plan.describe_plan(grid, counts, remaining, seconds, n_epochs, n_workers)
 
-    def _count_left(self, counts):
-        """Count the trainings that are not on disk, at most."""
+    def _count_remaining(self, total):
+        """Return the largest number of trainings that may remain."""
         if not (self.out / "experiment.json").is_file():
-            return counts["total"]
+            return total
         if self.search == "optuna":
-            known = read_experiment(self.out)["identity"]
-            if is_intact(self.out, "scores.csv") and known["trials"] == self.trials:
-                return 0
-            return counts["total"]
-        first = plan.search_jobs(self.preset.grid, self.recording, self.seeds[0])
-        found = self._finished(first)
-        if len(found) < len(first):
-            return counts["total"] - len(found)
-        settings = [BASELINE, *self.keep_best(found, write=False)]
-        jobs = plan.cross_validation_jobs(settings, self.recording, self.seeds)
-        left = len(jobs) - len(self._finished(jobs))
-        if not self.nested:
-            return left
-        n_subjects = len(self.recording.all_subjects)
-        for test in self.recording.all_subjects:
-            jobs = plan.search_jobs(self.preset.grid, self.recording, self.seeds[0], test)
-            found = self._finished(jobs)
-            if len(found) < len(jobs):
-                left += len(jobs) - len(found)
-                left += (len(settings) - 1) * ((n_subjects - 1) * len(self.seeds) - 1)
-                continue
-            jobs = plan.nested_jobs(self.keep_best(found, write=False), self.recording, self.seeds, test)
-            left += len(jobs) - len(self._finished(jobs))
-        return left
+            stored = read_experiment(self.out)["identity"]
+            same = stored["n_optuna_trials"] == self.n_optuna_trials
+            return 0 if same and is_intact(self.out, "scores.csv") else total
+        trainings = grid_search(self.preset.grid, self.seeds[0], self.training, self.data)
+        records = self._read_records(trainings)
+        if None in records:
+            return total - len(records) + records.count(None)
+        configs = self._select_best(self._rows(trainings, records))
+        return self._read_records(self._folds([BASELINE, *configs])).count(None)
 
-    def _finished(self, jobs):
-        records = {job: self.cache.read(job.key(self.recording, self.training)) for job in jobs}
-        return {job: record for job, record in records.items() if record is not None}
+    def _read_records(self, trainings):
+        """Return the record of every training, None where it is not finished."""
+        contents = [self.store.read(training.key(self.data)) for training in trainings]
+        return [content and TrainingResult.from_bytes(None, content).record for content in contents]
 
-    def run(self, progress=None, report=True):
-        """Do all of it, or what is left of it.
+    def run(self, report=True, verbose=1):
+        """Run the experiment, or what remains of it.
 
         Parameters
         ----------
-        progress : Progress or None
-            Shows how far it is; None shows a bar on a terminal and nothing elsewhere.
         report : bool
-            Whether to probe the decoders, draw the figures and write the page. Tables are written in any case, and
-            ``autotransfer report`` makes up for it later.
+            Whether to probe the decoders, draw the figures and write the report. Tables are written in any case, and
+            ``autotransfer report`` adds the report later.
+        verbose : int
+            1 shows the progress on standard error, 0 nothing.
 
         Returns
         -------
-        result : Result or TransferResult
-            The choice, the table, the scores and the report.
+        result : Result
+            Selected configuration, table, scores and report.
         """
-        progress = Progress() if progress is None else progress
-        identity = self.identity()
+        self._verbose, identity = verbose, self.identity()
         with locked(self.out):
             open_experiment(self.out, identity)
             clean(self.out)
-            try:
-                candidates = self._search(progress)
-                scores = self._cross_validate([BASELINE, *candidates], progress)
-                inner = self._nested(progress) if self.nested else None
-                if inner is not None:
-                    scores = self._complete(scores, inner, progress)
-            finally:
-                progress.close()
-                self.backend.close()
-            return finish(self.out, scores, inner, self.recording, report)
+            with open_client(self.scheduler) as client:
+                rows = search(self, client) if self.search == "optuna" else self._search_grid(client)
+                write_table(self.out, "search.csv", pd.DataFrame(rows.values()))
+                scores = self._cross_validate([BASELINE, *self._select_best(rows)], client)
+            return finish(self.out, scores, self.data, report)
 
-    def _run_jobs(self, jobs, stage, progress):
-        with progress.stage(stage, len(set(jobs))) as report:
-            return self.backend.run(jobs, self.recording, self.training, self.cache, report)
-
-    def _search(self, progress):
-        """Return the best settings of each method on one split."""
-        if self.search == "optuna":
-            return search(self, progress)
-        jobs = plan.search_jobs(self.preset.grid, self.recording, self.seeds[0])
-        records = self._run_jobs(jobs, "search", progress)
-        return self.keep_best(records)
-
-    def keep_best(self, records, write=True):
-        """Return the best settings of each method.
+    def train(self, trainings, description, client):
+        """Return the record of every training, in their order; finished trainings are read.
 
         Parameters
         ----------
-        records : dict of Job to dict
-            Trainings of the search.
-        write : bool
-            Whether to write them to ``search.csv``.
+        trainings : list of Training
+            The trainings; two of them may be equal.
+        description : str
+            Name of this stage of the experiment.
+        client : dask.distributed.Client or None
+            Cluster to train on.
 
         Returns
         -------
-        settings : list of Setting
-            At most ``top`` of each method.
+        records : list of dict
+            What the results of the trainings hold besides models and probabilities.
         """
-        frame = _frame(records)
-        if write:
-            write_table(self.out, "search.csv", frame)
-        known = {job.setting.name: job.setting for job in records}
-        order = {setting.name: k for k, setting in enumerate(self.preset.grid)}
-        frame = frame.sort_values("setting", key=lambda names: names.map(order), kind="stable")
-        best = [known[name] for name in best_of_each_method(frame, self.top)]
+        keys = [training.key(self.data) for training in trainings]
+        unique = dict(zip(keys, trainings))
+        records, scores = {}, {}
+        with Progress(len(unique), "training", description, not self._verbose) as progress:
+            for result in run(unique.values(), self.data, self.store, self.n_jobs, client):
+                if result.error is not None and not result.diverged and "pruned" not in result.record:
+                    raise ValueError(result.error.partition(": ")[2])
+                records[result.training.key(self.data)] = result.record
+                if "valid_score" in result.record:
+                    scores.setdefault(result.training.name, []).append(result.record["valid_score"])
+                progress.update(len(records), best_so_far(scores))
+        return [records[key] for key in keys]
+
+    def _search_grid(self, client):
+        trainings = grid_search(self.preset.grid, self.seeds[0], self.training, self.data)
+        return self._rows(trainings, self.train(trainings, "search", client))
+
+    def _rows(self, trainings, records):
+        configs = self.preset.grid
+        return {config: as_row(config, *fit) for config, *fit in zip(configs, trainings, records)}
+
+    def _select_best(self, rows):
+        """Return the best configurations of each method, given the rows of the search by configuration."""
+        by_name = {config.name: config for config in rows}
+        best = best_of_each_method(pd.DataFrame(rows.values()), self.n_top)
         if not best:
-            raise ValueError("every training of the search failed: lower the weights of the grid.")
-        return best
+            raise ValueError("All trainings of the search failed: lower the penalty weights of the grid.")
+        return [by_name[name] for name in best]
 
-    def _cross_validate(self, settings, progress):
-        jobs = plan.cross_validation_jobs(settings, self.recording, self.seeds)
-        records = self._run_jobs(jobs, "cross-validation", progress)
-        failed = sorted({job.setting.name for job, record in records.items() if "error" in record})
+    def _folds(self, configs):
+        return cross_validation(configs, self.seeds, self.training, self.data)
+
+    def _cross_validate(self, configs, client):
+        trainings = self._folds(configs)
+        records = self.train(trainings, "cross-validation", client)
+        failed = sorted({t.name for t, record in zip(trainings, records) if "valid_score" not in record})
         if "baseline" in failed:
-            raise ValueError("the baseline's loss was never finite in some fold: lower lr.")
+            raise ValueError("The loss of the baseline was not finite in a fold: lower lr.")
         if failed:
-            progress.say(f"Left out, their loss was not finite in some fold: {', '.join(failed)}")
-        settings = [setting for setting in settings if setting.name not in failed]
-        pipelines = make_pipelines(settings, self.seeds, self.training, self.recording.all_subjects)
-        done = [job for job in jobs if job.setting.name not in failed]
-        write_table(self.out, INDEX, index_of(done, self.recording, self.training))
-        if not progress.quiet:
-            progress.say(f"MOABB scores {len(done)} folds.")
-        # ours decode the person left out; other pipelines need a fold's trials in memory, as MOABB reads them
-        trials = None if self.others else self.recording.trials
-        pipelines |= self.others
-        results = cross_validate(self.dataset, self.paradigm, pipelines, self.out, trials)
-        return tidy(results, settings, self.seeds, self.recording, self.others)
-
-    def _nested(self, progress):
-        """Return inner validation scores of every outer fold; the search, too, is done without its subject."""
-        frames = []
-        for test in self.recording.all_subjects:
-            searching = plan.search_jobs(self.preset.grid, self.recording, self.seeds[0], test)
-            records = self._run_jobs(searching, f"nested search without {test}", progress)
-            jobs = plan.nested_jobs(self.keep_best(records, write=False), self.recording, self.seeds, test)
-            frames.append(_frame(self._run_jobs(jobs, f"nested folds without {test}", progress)))
-        return pd.concat(frames, ignore_index=True)
-
-    def _complete(self, scores, inner, progress):
-        """Add the test scores of settings that only some outer fold kept."""
-        grid = {setting.name: setting for setting in self.preset.grid}
-        missing = [
-            grid[name]
-            for name in dict.fromkeys(choose_nested(inner))
-            if name not in {*scores["setting"], "baseline"}
-        ]
-        write_table(self.out, "nested.csv", inner)
-        if not missing:
-            return scores
-        settings = [
-            grid.get(name, BASELINE) for name in dict.fromkeys(scores["setting"]) if name not in self.others
-        ]
-        return self._cross_validate([*settings, *missing], progress)
+            print(f"Left out, because a loss was not finite: {', '.join(failed)}", file=sys.stderr)
+        configs = [config for config in configs if config.name not in failed]
+        finished = [training for training in trainings if training.name not in failed]
+        write_table(self.out, INDEX, make_index(finished, self.data))
+        pipelines = make_pipelines(configs, self.seeds, self.training, self.data.all_subjects) | self.others
+        # Ours decode the test subject only; other pipelines need a fold's trials in memory, as MOABB reads them.
+        in_memory = bool(self.others)
+        results = cross_validate(self.dataset, self.paradigm, pipelines, self.out, self.data, in_memory)
+        return tidy(results, configs, self.seeds, self.data, self.others)
 
 
-def _frame(records):
-    rows = [
-        {
-            "method": job.setting.method,
-            "mode": job.setting.mode,
-            "weight": job.setting.weight,
-            "setting": job.setting.name,
-            "seed": job.seed,
-            "subject": job.test_subject,
-            "valid_subject": record.get("valid_subject"),
-            "score_valid": record.get("valid_score", np.nan),
-        }
-        for job, record in records.items()
-    ]
-    return pd.DataFrame(rows)
+def best_so_far(scores):
+    """Return the name with the highest mean among those with most scores, as text."""
+    if not scores:
+        return ""
+    n_folds = max(map(len, scores.values()))
+    means = {name: sum(values) / n_folds for name, values in scores.items() if len(values) == n_folds}
+    best = max(means, key=means.get)
+    return f"best so far {best} ({means[best]:.3f} over {n_folds} fold{'s' if n_folds > 1 else ''})"

@@ -1,4 +1,4 @@
-"""What is tried: the paper's table of hyper-parameters as data, a short list for laptops, and your own."""
+"""Grids of configurations: the paper's table of hyper-parameters, a short one for laptops, and your own."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -12,7 +12,7 @@ from braindecode_censor._check import check_choice, check_keywords, check_positi
 from braindecode_censor.penalties.factory import make_penalty
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.modes import MODES
-from braindecode_censor.penalties.options import PENALTY_ARGUMENTS, estimator_arguments, options_of
+from braindecode_censor.penalties.options import estimator_arguments, options_of
 
 __all__ = [
     "BASELINE",
@@ -20,8 +20,8 @@ __all__ = [
     "PAPER_GRID",
     "PRESETS",
     "QUICK_GRID",
+    "PenaltyConfig",
     "Preset",
-    "Setting",
     "expand",
     "get_preset",
 ]
@@ -31,7 +31,7 @@ METHODS = ("adv", "mige", "mmd", "pairmmd", "began")
 _MODES = ["marginal", "conditional", "complementary"]
 _SMALL = [1.0, 0.3, 0.1, 0.03, 0.01]
 _LARGE = [1.0, 3.0, 10.0, 30.0, 100.0]
-_MOST = 100_000  # settings of a grid; more would fill the memory before anything is trained
+_MAX_SIZE = 100_000  # configurations of a grid; more would fill the memory before anything is trained
 _PAIRS = [{"pairs": "bernoulli", "fraction": 0.5}, {"pairs": "clique", "size": 4}]
 
 #: The paper's table. Its score estimator "MIGE" is the SSGE that the MIGE authors use, so it is no row of its
@@ -63,8 +63,8 @@ QUICK_GRID = [
 
 
 @dataclass(frozen=True)
-class Setting:
-    """One way to train: a censoring method, a mode, a weight and the method's own options."""
+class PenaltyConfig:
+    """A configuration: a censoring method, a mode, a penalty weight and the options of the method."""
 
     method: str
     mode: str | None = None
@@ -73,7 +73,7 @@ class Setting:
 
     @property
     def name(self):
-        """Short and unique among all settings."""
+        """Short and unique among all configurations."""
         if self.method == "baseline":
             return self.method
         words = [_word(key, value) for key, value in self.options]
@@ -86,21 +86,25 @@ class Setting:
         return estimator_arguments(self.as_dict())
 
     def as_dict(self):
-        """Return the setting in the form of a grid's entry."""
+        """Return the configuration as an entry of a grid."""
         if self.method == "baseline":
             return {"method": "baseline"}
         return {"method": self.method, "mode": self.mode, "weight": self.weight, **dict(self.options)}
 
 
+# Options of the package whose values differ from each other, so that a name can do without the option's.
+_NAMED_BY_VALUE = ("score", "lengthscale", "pairs")
+
+
 def _word(key, value):
     if isinstance(value, str):
-        # Values of the package's own options tell what they are; of anybody else's, two may be spelled alike.
-        return value if key in PENALTY_ARGUMENTS else f"{key}={value}"
+        # The values of the package's options are unique; two options of a user's measure may share a value.
+        return value if key in _NAMED_BY_VALUE else f"{key}={value}"
     return f"{key}{value:.12g}"
 
 
-#: No censoring.
-BASELINE = Setting("baseline")
+#: The uncensored baseline.
+BASELINE = PenaltyConfig("baseline")
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,8 @@ class Preset:
 
     Parameters
     ----------
-    grid : tuple of Setting
-        The settings to try, without the baseline.
+    grid : tuple of PenaltyConfig
+        The configurations, without the baseline.
     training : dict
         Arguments of :class:`~braindecode_censor.CensoredEEGClassifier` that all trainings share.
     """
@@ -129,7 +133,7 @@ def expand(entries):
 
     Returns
     -------
-    settings : tuple of Setting
+    configs : tuple of PenaltyConfig
         In the order of the entries, each once.
 
     Examples
@@ -146,17 +150,16 @@ def expand(entries):
         for entry in entries
     ]
     count = sum(prod(map(len, entry.values())) for entry in lists)
-    if count > _MOST:
-        raise ValueError(f"the grid has {count:,} settings: give fewer values, {_MOST:,} are allowed.")
+    if count > _MAX_SIZE:
+        raise ValueError(
+            f"the grid has {count:,} configurations: give fewer values, {_MAX_SIZE:,} are allowed."
+        )
     if not count:
         raise ValueError(f"grid={_short(entries)} has no combination: give every key at least one value.")
-    found = {}
-    for entry in lists:
-        for values in product(*entry.values()):
-            setting = _make_setting(dict(zip(entry, values)))
-            found[setting.name] = setting
-    _check_options(found.values())
-    return tuple(found.values())
+    combinations = (dict(zip(entry, values)) for entry in lists for values in product(*entry.values()))
+    configs = {config.name: config for config in map(_make_config, combinations)}
+    _check_options(configs.values())
+    return tuple(configs.values())
 
 
 def get_preset(preset):
@@ -171,7 +174,7 @@ def get_preset(preset):
     Returns
     -------
     preset : Preset
-        Settings and training arguments.
+        Configurations and training arguments.
     """
     if isinstance(preset, Preset):
         return preset
@@ -185,11 +188,11 @@ def get_preset(preset):
 
 
 def protocol_of(preset):
-    """Return how a preset trains: by the paper's protocol, and how long."""
-    # Only here, because figures need the grids and not Braindecode, whose import takes seconds.
+    """Return the training arguments of a preset: the paper's protocol, and how long."""
+    # Imported here, since figures need no Braindecode, whose import takes seconds.
     from braindecode_censor.training.arguments import PAPER
 
-    shared = {name: value for name, value in PAPER.items() if name not in _OF_ONE_TRAINING}
+    shared = {name: value for name, value in PAPER.items() if name not in _PER_TRAINING}
     return {**shared, **PRESETS[preset][1]}
 
 
@@ -214,7 +217,7 @@ def _read_yaml(path):
     return Preset(expand(content.get("grid", QUICK_GRID)), {**protocol_of("quick"), **training})
 
 
-def _make_setting(entry):
+def _make_config(entry):
     check_keywords("the grid", entry)
     method = check_choice("method", entry.pop("method", None), MEASURES)
     for key, value in entry.items():
@@ -226,20 +229,20 @@ def _make_setting(entry):
     mode = check_choice("mode", entry.pop("mode", "marginal"), MODES)
     weight = check_positive("weight of the grid", entry.pop("weight", 1.0), or_zero=True)
     options = {key: value for key, value in entry.items() if value is not None}  # None is the default of each
-    return Setting(method, mode, weight, tuple(sorted(options.items())))
+    return PenaltyConfig(method, mode, weight, tuple(sorted(options.items())))
 
 
-def _check_options(settings):
-    """Make one small penalty for each combination of options, so that a wrong value is told before any training."""
+def _check_options(configs):
+    """Make a small penalty for each combination of options, so that a wrong value is found before any training."""
     checks = {"warmup": lambda *pair: check_size(*pair, minimum=0), "critic_lr": check_positive}
     checks["critic_steps"] = check_size
     with torch.random.fork_rng(devices=[]):
-        for method, mode, options in dict.fromkeys((s.method, s.mode, s.options) for s in settings):
-            own = dict(options)
+        for method, mode, options in dict.fromkeys((c.method, c.mode, c.options) for c in configs):
+            penalty_options = dict(options)
             for name, check in checks.items():
-                if name in own:
-                    check(f"{name} of the grid", own.pop(name))
-            make_penalty(method, mode, n_features=8, n_subjects=64, n_classes=2, **own)
+                if name in penalty_options:
+                    check(f"{name} of the grid", penalty_options.pop(name))
+            make_penalty(method, mode, n_features=8, n_subjects=64, n_classes=2, **penalty_options)
 
 
 def _short(value, length=200):
@@ -247,8 +250,8 @@ def _short(value, length=200):
     return text if len(text) <= length else text[:length] + " …"
 
 
-# What settings and folds decide, training by training.
-_OF_ONE_TRAINING = ("penalty", "censoring", "weight", "valid_subject", "all_subjects", "random_state")
+# Configurations and folds decide about these.
+_PER_TRAINING = ("penalty", "censoring", "weight", "valid_subject", "all_subjects", "random_state")
 #: Name -> grid and how long to train. "paper" is the paper's protocol: 500 epochs, all of them trained.
 PRESETS = {
     "paper": (PAPER_GRID, {"max_epochs": 500, "batch_size": 64, "lr": 1e-3, "patience": None}),

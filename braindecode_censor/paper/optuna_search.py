@@ -3,112 +3,96 @@
 import json
 import platform
 import warnings
-from hashlib import sha256
-from urllib.parse import parse_qsl, quote, unquote
 
+from braindecode_censor.paper.cluster import hide_password
 from braindecode_censor.paper.grid import expand
-from braindecode_censor.paper.jobs import Job
 from braindecode_censor.paper.tables import break_seal, seal, was_changed
+from braindecode_censor.paper.trainings import as_row, make_training
 from braindecode_censor.penalties.options import Choice, is_wanted, search_space_of
+from braindecode_censor.storage.seal import digest
+from braindecode_censor.training.rules import Prune
 
-__all__ = ["hide_password", "open_study", "propose", "search"]
+__all__ = ["open_study", "propose", "search"]
 
 _JOURNAL = "optuna.journal"
 
 
 def propose(trial, method):
-    """Turn a trial of Optuna into a setting."""
+    """Return the configuration that a trial of Optuna stands for."""
     entry = {"method": method}
-    for name, search in search_space_of(method).items():
-        if not is_wanted(search, entry):
+    for name, space in search_space_of(method).items():
+        if not is_wanted(space, entry):
             continue
-        if isinstance(search, Choice):
-            entry[name] = trial.suggest_categorical(name, list(search.values))
+        if isinstance(space, Choice):
+            entry[name] = trial.suggest_categorical(name, list(space.values))
         else:
-            entry[name] = _round(trial.suggest_float(name, search.low, search.high, log=search.log))
+            entry[name] = float(f"{trial.suggest_float(name, space.low, space.high, log=space.log):.3g}")
     return expand([entry])[0]
 
 
-def search(experiment, progress):
-    """Return the best settings of each method of the experiment's grid.
+def search(experiment, client):
+    """Return a configuration and a row of the table of the search per completed trial of Optuna.
 
-    Notes
-    -----
-    One study per method, one trial of each per round, so that several jobs have work without changing what is
-    proposed. A trial is cut short when its best validation accuracy so far lies below the median of the
-    method's earlier trials at the same epoch. Studies are stored: in the experiment's folder, or in a database
-    that several machines share, each of which then takes its part of the trials. The sampler is seeded by the
-    number of trials behind it, so a resumed study proposes what an undisturbed one would have proposed; with
-    several machines the order of events decides.
+    There is one study per method and one trial of each per round, so that several workers do not change what is
+    proposed. A trial is pruned when its best validation accuracy so far lies below the median of the earlier ones. The
+    sampler is seeded by the number of trials behind it, so a resumed study proposes the same as an undisturbed one.
+    optuna-integration's callback for skorch does the same as Prune, but is one more dependency.
     """
     optuna = _import_optuna()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    seed, data = experiment.seeds[0], experiment.recording
-    methods = list(dict.fromkeys(setting.method for setting in experiment.preset.grid))
-    if experiment.storage is None:
-        _check_journal(experiment.out)
+    seed, data = experiment.seeds[0], experiment.data
+    if experiment.storage is None and was_changed(experiment.out, _JOURNAL):
+        raise ValueError(
+            f"{experiment.out / _JOURNAL} is not what was written: restore it, or delete it to repeat the search "
+            "(finished trainings are read, not repeated)."
+        )
+    break_seal(experiment.out, _JOURNAL)  # It grows from now on.
+    methods = dict.fromkeys(config.method for config in experiment.preset.grid)
     studies = {method: open_study(experiment, method) for method in methods}
-    with progress.stage("search with Optuna", experiment.trials * len(methods)) as report:
-        while open_methods := [m for m in methods if _n_done(studies[m]) < experiment.trials]:
-            trials = {}
-            for method in open_methods:
-                study = studies[method]
-                study.sampler = _sampler(seed + _n_done(study), experiment.storage)
-                trials[method] = study.ask()
-                trials[method].set_user_attr("owner", _owner(experiment))
-            jobs = {m: Job(propose(trial, m), seed, data.all_subjects[0]) for m, trial in trials.items()}
-            found = experiment.backend.run(
-                list(jobs.values()),
-                data,
-                experiment.training,
-                experiment.cache,
-                report,
-                trials={jobs[method]: trial for method, trial in trials.items()},
-            )
-            for method, job in jobs.items():
-                _tell(studies[method], trials[method], found[job])
-    values = {}
+    while unfinished := [m for m in studies if _count_finished(studies[m]) < experiment.n_optuna_trials]:
+        trials, trainings = {}, []
+        for method in unfinished:
+            study = studies[method]
+            study.sampler = _make_sampler(seed + _count_finished(study), experiment.storage)
+            trial = study.ask()
+            trial.set_user_attr("owner", _owner(experiment))
+            config, test = propose(trial, method), data.all_subjects[0]
+            prune = (("prune", Prune(trial)),)
+            trainings.append(make_training(config, seed, test, experiment.training, data, prune))
+            trials[trainings[-1]] = study, trial
+        records = experiment.train(trainings, "search with Optuna", client)
+        for training, record in zip(trainings, records):
+            _finish_trial(*trials[training], record)
+    found = {}
     for method, study in studies.items():
         for trial in study.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
-            setting = propose(optuna.trial.FixedTrial(trial.params), method)
-            values[Job(setting, seed, data.all_subjects[0])] = trial.value
+            config = propose(optuna.trial.FixedTrial(trial.params), method)
+            training = make_training(config, seed, data.all_subjects[0], experiment.training, data)
+            record = {"valid_score": trial.value, "valid_subject": data.successor(data.all_subjects[0])}
+            found[config] = as_row(config, training, record)
     if experiment.storage is None:
-        records = experiment.backend.run(list(values), data, experiment.training, experiment.cache)
         seal(experiment.out, _JOURNAL)
-    else:  # other machines may have trained them, and only their scores are here
-        valid = data.successor(data.all_subjects[0])
-        records = {job: {"valid_score": value, "valid_subject": valid} for job, value in values.items()}
-    return experiment.keep_best(records)
-
-
-def _check_journal(out):
-    """Refuse a journal that was changed after its search was over; one of an unfinished search grows from now on."""
-    if was_changed(out, _JOURNAL):
-        raise ValueError(
-            f"{out / _JOURNAL} is not what was written: restore it, or delete it to repeat the search (finished "
-            "trainings are read, not repeated)."
-        )
-    break_seal(out, _JOURNAL)
+    return found
 
 
 def open_study(experiment, method):
-    """Open or create the study of a method; what a killed run of this experiment left open is asked again."""
+    """Open or create the study of a method, and ask again the trials that a killed run of this experiment began."""
     optuna = _import_optuna()
     identity = experiment.identity()
-    # what decides about a trial's score: more trials or seeds go on with the same study
-    parts = [identity[name] for name in ("dataset_code", "data", "training", "versions")]
-    digest = sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+    # A study goes on if all is equal that decides about the score of a trial.
+    deciding = [identity[name] for name in ("dataset_code", "data", "training", "versions")]
+    name = digest(json.dumps(deciding, sort_keys=True).encode())[:12]
     try:
         study = optuna.create_study(
-            study_name=f"{digest}-{experiment.seeds[0]}-{method}",
+            study_name=f"{name}-{experiment.seeds[0]}-{method}",
             storage=_open_storage(experiment),
             direction="maximize",
             pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=5),
             load_if_exists=True,
         )
-    except Exception as error:  # SQLAlchemy's many, missing database drivers, a journal that is no journal
-        place = experiment.storage or str(experiment.out / _JOURNAL)
-        text = hide_password(f"storage={place!r} cannot be opened: {error}", place)
+    except Exception as error:  # SQLAlchemy's many, missing database drivers, a file that is no journal
+        address = experiment.storage or str(experiment.out / _JOURNAL)
+        text = hide_password(f"search={address!r} cannot be opened: {error}", address)
         raise ValueError(text) from None
     for trial in study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
         if trial.user_attrs.get("owner", _owner(experiment)) == _owner(experiment):
@@ -126,51 +110,40 @@ def _open_storage(experiment):
     return optuna.storages.JournalStorage(JournalFileBackend(str(experiment.out / _JOURNAL)))
 
 
-def hide_password(text, address):
-    """Return a text without the credentials of an address that it may quote."""
-    _, _, rest = address.partition("://")
-    secrets = [rest.rpartition("@")[0].partition(":")[2]]
-    secrets += [value for name, value in parse_qsl(address.partition("?")[2]) if "pass" in name.lower()]
-    for secret in filter(None, secrets):
-        for spelling in (secret, unquote(secret), quote(secret, safe="")):
-            text = text.replace(spelling, "***")
-    return text
-
-
-def _tell(study, trial, record):
-    state = _import_optuna().trial.TrialState
-    known = study.get_trials(deepcopy=False)[trial.number].intermediate_values
+def _finish_trial(study, trial, record):
+    states = _import_optuna().trial.TrialState
+    reported = study.get_trials(deepcopy=False)[trial.number].intermediate_values
     for epoch, score in enumerate(record.get("history", {}).get("valid_balanced_accuracy", []), 1):
-        if epoch not in known:  # it was trained before a crash
+        if epoch not in reported:  # A finished training that was read reports nothing itself.
             trial.report(score, epoch)
-    score = record.get("valid_score")
     if "pruned" in record:
-        study.tell(trial, state=state.PRUNED)
+        study.tell(trial, state=states.PRUNED)
+    elif "valid_score" in record:
+        study.tell(trial, record["valid_score"])
     else:
-        if score is None:
-            trial.set_user_attr("diverged", True)
-        study.tell(trial, score, state=state.FAIL if score is None else None)
+        trial.set_user_attr("diverged", True)
+        study.tell(trial, state=states.FAIL)
 
 
-def _n_done(study):
-    # A trial whose loss was never finite counts too: it is proposed, tried and over. One that was killed does not.
-    state = _import_optuna().trial.TrialState
-    trials = study.get_trials(deepcopy=False)
+def _count_finished(study):
+    # A trial that diverged counts, too; one that was killed does not.
+    states = _import_optuna().trial.TrialState
     return sum(
-        t.state in (state.COMPLETE, state.PRUNED) or t.user_attrs.get("diverged", False) for t in trials
+        trial.state in (states.COMPLETE, states.PRUNED) or trial.user_attrs.get("diverged", False)
+        for trial in study.get_trials(deepcopy=False)
     )
 
 
-def _sampler(seed, storage):
+def _make_sampler(seed, storage):
     optuna = _import_optuna()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        # Others may be at work on the same study: their running trials count as bad ones, so nobody repeats them.
+        # In a shared study running trials of other machines count as bad ones, so that they are not repeated.
         return optuna.samplers.TPESampler(seed=seed, constant_liar=storage is not None)
 
 
 def _owner(experiment):
-    return sha256(f"{platform.node()}:{experiment.out.resolve()}".encode()).hexdigest()[:16]
+    return digest(f"{platform.node()}:{experiment.out.resolve()}".encode())[:16]
 
 
 def _import_optuna():
@@ -179,7 +152,3 @@ def _import_optuna():
     except ImportError:
         raise ValueError("search='optuna' needs Optuna: pip install 'braindecode-censor[search]'.") from None
     return optuna
-
-
-def _round(value):
-    return float(f"{value:.3g}")

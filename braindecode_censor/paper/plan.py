@@ -1,139 +1,97 @@
-"""How many trainings there are, how many are left, and about how long they take: said before anything starts."""
+"""The plan of an experiment: how many trainings it has, how many remain, and about how long they take."""
 
+import time
 from collections import Counter
 
-import numpy as np
+import torch
 from sklearn.base import clone
+from skorch.callbacks import Callback
 
-from braindecode_censor.fleet.compat import sizes_of, why_alone
 from braindecode_censor.paper.grid import BASELINE
-from braindecode_censor.paper.jobs import Job
-from braindecode_censor.trials.stored import take_part
+from braindecode_censor.paper.trainings import make_training
 
-__all__ = [
-    "count_trainings",
-    "cross_validation_jobs",
-    "describe_plan",
-    "most_epochs",
-    "nested_jobs",
-    "search_jobs",
-    "time_epochs",
-    "why_no_fleet",
-]
+__all__ = ["count_trainings", "describe_plan", "format_seconds", "time_epochs", "typical_epochs"]
 
 
-def search_jobs(grid, recording, seed, test=None):
-    """Return the trainings of a search: one split, every setting."""
-    test = recording.all_subjects[0] if test is None else test
-    return [Job(setting, seed, test) for setting in grid]
+class _Clock(Callback):
+    """Record the processor time at the end of every epoch."""
+
+    def __init__(self):
+        self.times = []
+
+    def on_epoch_end(self, net, **kwargs):
+        self.times.append(time.process_time())
 
 
-def cross_validation_jobs(settings, recording, seeds):
-    """Return the trainings of the cross-validation."""
-    return [Job(s, seed, test) for s in settings for seed in seeds for test in recording.all_subjects]
-
-
-def nested_jobs(settings, recording, seeds, test):
-    """Return the inner trainings of one outer fold: each other subject validates once."""
-    others = [subject for subject in recording.all_subjects if subject != test]
-    return [Job(s, seed, test, valid) for s in settings for seed in seeds for valid in others]
-
-
-def count_trainings(grid, n_subjects, n_seeds, top, nested, trials=None):
+def count_trainings(grid, n_subjects, n_seeds, n_top, n_optuna_trials=None):
     """Count the trainings of a whole experiment."""
-    per_method = Counter(setting.method for setting in grid)
-    if trials is not None:
-        per_method = dict.fromkeys(per_method, trials)
-    kept = sum(min(top, n) for n in per_method.values())
-    size = sum(per_method.values())
-    counts = {"search": size, "cross_validation": (kept + 1) * n_subjects * n_seeds - kept, "nested": 0}
-    if nested:
-        # the search again without each test subject, then M - 1 inner trainings of what it kept, of which
-        # one is the outer fold's own
-        again = size * (n_subjects - 1)
-        inner = kept * n_subjects * ((n_subjects - 1) * n_seeds - 1)
-        counts["nested"] = again + inner
+    per_method = Counter(config.method for config in grid)
+    if n_optuna_trials is not None:
+        per_method = dict.fromkeys(per_method, n_optuna_trials)
+    n_best = sum(min(n_top, n) for n in per_method.values())
+    # The best configurations are trained without the first subject in the search already.
+    counts = {"search": sum(per_method.values())}
+    counts["cross_validation"] = (n_best + 1) * n_subjects * n_seeds - n_best
     return {**counts, "total": sum(counts.values())}
 
 
-def time_epochs(grid, recording, training):
-    """Measure an epoch of each method."""
-    first = {setting.method: setting for setting in reversed([BASELINE, *grid])}
-    seconds = {}
-    for method, setting in first.items():
-        job = Job(setting, 0, recording.all_subjects[0])
-        seen = np.flatnonzero(job.seen(recording))
-        clf = clone(job.estimator(recording, {**training, "max_epochs": 2}))
-        clf.fit(take_part(recording.X, seen), recording.y[seen], subjects=recording.subjects[seen])
-        seconds[method] = min(row["dur"] for row in clf.history)  # the first epoch warms up
+def time_epochs(grid, data, training):
+    """Return method -> processor seconds of an epoch, which other work on the machine does not lengthen."""
+    first = {config.method: config for config in reversed([BASELINE, *grid])}
+    seconds, n_threads = {}, torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for method, config in first.items():
+            job = make_training(config, 0, data.all_subjects[0], {**training, "max_epochs": 2}, data)
+            clock, rows = _Clock(), data.rows(job.train)
+            clf = clone(job.estimator)
+            clf.set_params(callbacks=[*(clf.callbacks or ()), ("clock", clock)])
+            clf.fit(data.take(rows), data.y[rows], subjects=data.subjects[rows])
+            # The first epoch warms up; of a training of one step there is no second one.
+            seconds[method] = (
+                clock.times[-1] - clock.times[0] if len(clock.times) > 1 else clf.history[0, "dur"]
+            )
+    finally:
+        torch.set_num_threads(n_threads)
     return seconds
 
 
-def most_epochs(recording, training):
-    """Return how many epochs a training takes at most."""
-    steps_per_epoch = max(1, len(recording.y) // training.get("batch_size", 64))
+def typical_epochs(data, training):
+    """Return about how many epochs a training takes."""
     limits = [training.get("max_epochs")]
     if training.get("max_steps") is not None:
+        steps_per_epoch = max(1, len(data.y) // training.get("batch_size", 64))
         limits.append(-(-training["max_steps"] // steps_per_epoch))
+    if training.get("patience") is not None:
+        limits.append(2 * training["patience"])  # Early stopping typically ends a training about here.
     return min(limit for limit in limits if limit is not None)
 
 
-def why_no_fleet(grid, recording, training):
-    """Return why the network of an experiment cannot be trained as a fleet."""
-    job = Job(next(iter(grid)), 0, recording.all_subjects[0])
-    return why_alone(job.estimator(recording, training), sizes_of(recording.X, recording.y))
-
-
-def describe_plan(grid, counts, left, seconds, epochs, workers, alone=None):
-    """Say in words what is about to happen.
-
-    Parameters
-    ----------
-    grid : iterable of Setting
-        The settings.
-    counts : dict of str to int
-        From :func:`count_trainings`.
-    left : int
-        Trainings that are not done yet, at most.
-    seconds : dict of str to float
-        From :func:`time_epochs`; empty if nothing is left.
-    epochs : int
-        Epochs of a training, at most.
-    workers : int
-        Trainings at a time.
-    alone : str or None
-        Why a fleet trains the network one by one, from :func:`why_no_fleet`; None where there is nothing to say.
-
-    Returns
-    -------
-    plan : dict
-        ``settings`` per method, ``trainings``, ``left``, ``seconds_at_most``, ``alone`` and ``text``.
-    """
-    settings = dict(Counter(setting.method for setting in grid))
-    mean = sum(seconds.get(method, 0.0) * n for method, n in settings.items()) / sum(settings.values())
-    total = left * mean * epochs / workers
-    words = ", ".join(f"{n} {method}" for method, n in settings.items())
-    parts = ", ".join(f"{n} {name.replace('_', '-')}" for name, n in counts.items() if name != "total" and n)
+def describe_plan(grid, counts, n_remaining, seconds, n_epochs, n_workers):
+    """Return the plan as numbers and as text; `seconds` is the result of :func:`time_epochs`."""
+    configs = dict(Counter(config.method for config in grid))
+    mean = sum(seconds.get(method, 0.0) * n for method, n in configs.items()) / sum(configs.values())
+    total = n_remaining * mean * n_epochs / n_workers
+    by_method = ", ".join(f"{n} {method}" for method, n in configs.items())
+    by_stage = f"{counts['search']} search, {counts['cross_validation']} cross-validation"
     lines = [
-        f"Grid: {sum(settings.values())} settings ({words}).",
-        f"Trainings: {counts['total']} ({parts}), {epochs} epochs each at most.",
+        f"Grid: {sum(configs.values())} configurations ({by_method}).",
+        f"Trainings: {counts['total']} ({by_stage}), typically of {n_epochs} epochs.",
     ]
-    if not left:
-        lines = ["Nothing is left to train: tables and report are written anew."]
-    elif left < counts["total"]:
-        lines = [f"Left: {left} of {counts['total']} trainings, {epochs} epochs each at most."]
-    if left:
+    if not n_remaining:
+        lines = ["Nothing remains to be trained: tables and report are written again."]
+    elif n_remaining < counts["total"]:
+        lines = [f"Remaining: {n_remaining} of {counts['total']} trainings, typically of {n_epochs} epochs."]
+    if n_remaining:
         lines.append(
-            f"Time: at most about {in_words(total)} with {workers} at a time, then tables and report."
+            f"Time: about {format_seconds(total)} with {n_workers} at a time, then tables and report."
         )
-    if left and alone is not None:
-        lines.append(f"Fleet: this network cannot be in one and is trained one by one ({alone}).")
-    plan = {"settings": settings, "trainings": counts, "left": left, "seconds_at_most": total, "alone": alone}
+    plan = {"configurations": configs, "trainings": counts, "remaining": n_remaining, "seconds": total}
     return {**plan, "text": "\n".join(lines)}
 
 
-def in_words(seconds):
-    """Return a time as a person would say it."""
+def format_seconds(seconds):
+    """Return a duration in words."""
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.1f} {unit}"

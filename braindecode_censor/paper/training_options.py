@@ -8,14 +8,14 @@ import torch
 from braindecode_censor._check import check_size
 from braindecode_censor.encoders.resolve import resolve_module
 from braindecode_censor.paper.grid import BASELINE
-from braindecode_censor.paper.jobs import make_estimator
+from braindecode_censor.paper.trainings import make_estimator
 from braindecode_censor.training.arguments import check_arguments
 
 __all__ = ["check_training"]
 
-# Argument -> who decides about it in an experiment.
-_DECIDED = {
-    "random_state": "seed decides",
+# Argument -> what decides about it in an experiment.
+_FIXED = {
+    "random_state": "random_state of AutoTransfer decides",
     "valid_subject": "the folds decide",
     "all_subjects": "the dataset decides",
     "penalty": "preset decides",
@@ -29,12 +29,12 @@ _DECIDED = {
 _OBJECTS = ("callbacks", "criterion", "iterator_train", "iterator_valid", "train_split", "dataset")
 
 
-def check_training(training, backend="local"):
-    """Raise unless the arguments are those that trainings may share."""
+def check_training(training, on_this_machine=True):
+    """Return the arguments that all trainings share, raising for wrong ones."""
     if not isinstance(training, dict) or not all(isinstance(name, str) for name in training):
         raise ValueError(f"training={training!r} must be a mapping, such as {{'max_epochs': 50}}.")
-    for name in _DECIDED.keys() & training.keys():
-        raise ValueError(f"training has {name!r}, which {_DECIDED[name]}: leave it out.")
+    for name in _FIXED.keys() & training.keys():
+        raise ValueError(f"training has {name!r}, which {_FIXED[name]}: leave it out.")
     for name in _OBJECTS:
         if isinstance(training.get(name), (str, int, float)):
             raise ValueError(f"training has {name}={training[name]!r}, which cannot be a word: leave it out.")
@@ -47,25 +47,25 @@ def check_training(training, backend="local"):
     if clf.patience is not None:
         check_size("patience", clf.patience)
     _check_module(clf.module, training)
-    _check_device(clf.device, backend)
+    _check_device(clf.device, on_this_machine)
     return training
 
 
 def _check_module(module, training):
     if not isinstance(module, str):
         raise ValueError(f"module={module!r} must be the name of a network of Braindecode.")
-    known = inspect.signature(resolve_module(module, fast=False)).parameters
+    options = inspect.signature(resolve_module(module, fast=False)).parameters
     for name in training:
         option = name.removeprefix("module__")
-        if option != name and option not in known:
-            near = get_close_matches(option, known, n=1)
+        if option != name and option not in options:
+            near = get_close_matches(option, options, n=1)
             hint = f" Did you mean 'module__{near[0]}'?" if near else ""
             raise ValueError(f"training has {name!r}, but {module} has no option {option!r}.{hint}")
 
 
-def _check_device(device, backend):
-    kind = torch.device(device).type if isinstance(device, (str, torch.device)) else None
-    if kind not in ("cpu", "cuda", "mps"):
+def _check_device(device, on_this_machine):
+    device_type = torch.device(device).type if isinstance(device, (str, torch.device)) else None
+    if device_type not in ("cpu", "cuda", "mps"):
         raise ValueError(f"device={device!r} is unknown; use 'cpu' or 'cuda'.")
-    if kind == "cuda" and backend == "local" and not torch.cuda.is_available():
+    if device_type == "cuda" and on_this_machine and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}: torch finds no GPU on this machine; use device='cpu'.")

@@ -116,7 +116,8 @@ class TrainingResult:
     @classmethod
     def from_bytes(cls, training, content):
         """Return the result of a training that :meth:`to_bytes` wrote."""
-        header, tensors = read_tensors(content, _FORMAT, f"the result of {training.name!r}")
+        name = "a training" if training is None else f"the result of {training.name!r}"
+        header, tensors = read_tensors(content, _FORMAT, name)
         probabilities = {subject: tensors[str(k)].numpy() for k, subject in enumerate(header["subjects"])}
         model = tensors["model"].numpy().tobytes()
         return cls(training, model, probabilities, header["record"], header["error"])

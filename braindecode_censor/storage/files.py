@@ -2,14 +2,17 @@
 
 import contextlib
 import errno
-import fcntl
 import os
+import platform
 import tempfile
 from pathlib import Path
 
-__all__ = ["SCRATCH", "StoreError", "clean", "clear_errors", "locked", "open_scratch", "write_atomically"]
+import psutil
+from filelock import FileLock, Timeout
 
-#: How the names of files end that are nobody's results and go with the process that made them.
+__all__ = ["SCRATCH", "StoreError", "clean", "clear_errors", "locked", "make_scratch", "write_atomically"]
+
+#: How the names of files end that belong to one process and go with it.
 SCRATCH = ".scratch"
 
 
@@ -22,38 +25,44 @@ class StoreError(OSError):
 
 @contextlib.contextmanager
 def locked(out):
-    """Make sure that one process at a time writes to a folder; a killed one leaves no lock behind."""
+    """Let one process at a time write to a folder; the lock of a killed process is free again."""
     with clear_errors(out):
-        out.mkdir(parents=True, exist_ok=True)
-        file = open(out / ".lock", "a")  # noqa: SIM115
-    with file:
+        Path(out).mkdir(parents=True, exist_ok=True)
+        lock = FileLock(Path(out, ".lock"))
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            lock.acquire(timeout=0)
+        except Timeout:
             raise StoreError(
                 errno.EBUSY, f"another process is working in {out}: wait for it or choose another folder"
             ) from None
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def clean(out):
-    """Remove what a killed process left half written."""
+    """Remove incomplete files, and scratch files whose process has ended."""
     for path in Path(out).rglob("*.part"):
         path.unlink(missing_ok=True)
     for path in Path(out).glob(f"*{SCRATCH}"):
-        # its process may live, or be this one, or end while we look
-        with contextlib.suppress(BlockingIOError, FileNotFoundError), open(path, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
+        node, _, pid = path.name.split(".")[0].rpartition("-")
+        if node == _node() and not psutil.pid_exists(int(pid)):
+            path.unlink(missing_ok=True)
 
 
-def open_scratch(folder):
-    """Open a file that is gone when it is closed; :func:`clean` removes that of a killed process."""
+def make_scratch(folder):
+    """Return the path of a new scratch file; :func:`clean` removes it after the end of this process."""
     with clear_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = tempfile.NamedTemporaryFile(dir=folder, suffix=SCRATCH)  # noqa: SIM115
-        fcntl.flock(file, fcntl.LOCK_EX)  # tells that this process lives
-    return file
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        # The name says whose file it is, because machines may share a folder.
+        handle, name = tempfile.mkstemp(SCRATCH, f"{_node()}-{os.getpid()}.", folder)
+        os.close(handle)
+    return Path(name)
+
+
+def _node():
+    return platform.node().replace(".", "_")
 
 
 def write_atomically(path, content):
@@ -71,11 +80,12 @@ def write_atomically(path, content):
             with contextlib.suppress(OSError):
                 part.unlink()
             raise
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the new name, too, must survive a power cut
-        finally:
-            os.close(folder)
+        if os.name == "posix":  # Windows opens no folders.
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)  # The new name, too, must survive a power cut.
+            finally:
+                os.close(folder)
 
 
 @contextlib.contextmanager
@@ -83,10 +93,14 @@ def clear_errors(folder):
     """Turn errors of the file system into ones that say what to do."""
     try:
         yield
+    except StoreError:
+        raise
     except OSError as error:
-        reasons = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up"}
-        reasons |= {errno.EROFS: "it is read-only", errno.EACCES: "writing is not allowed"}
-        reasons |= {errno.ENOTDIR: "a part of the path is a file", errno.EEXIST: "it is a file, not a folder"}
+        reasons = {errno.ENOSPC: "the disk is full", errno.EROFS: "it is read-only"}
+        reasons |= {errno.EACCES: "writing is not allowed", errno.ENOTDIR: "a part of the path is a file"}
+        reasons |= {errno.EEXIST: "it is a file, not a folder"}
+        if hasattr(errno, "EDQUOT"):
+            reasons[errno.EDQUOT] = "the quota is used up"
         reason = reasons.get(error.errno, str(error))
         raise StoreError(
             error.errno,

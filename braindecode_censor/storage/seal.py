@@ -13,12 +13,12 @@ def digest(*contents):
     return sha.hexdigest()
 
 
-def seal(content):
-    """Return some bytes behind their own checksum."""
-    return digest(content).encode() + b"\n" + content
+def seal(content, name=""):
+    """Return some bytes behind a checksum of them and of the name under which they are stored."""
+    return digest(name.encode(), content).encode() + b"\n" + content
 
 
-def unseal(content):
-    """Return the bytes behind a checksum, or None if they are not those that were sealed."""
+def unseal(content, name=""):
+    """Return the bytes behind a checksum, or None if they are not those that were sealed under that name."""
     checksum, payload = content[:64], content[65:]
-    return payload if checksum == digest(payload).encode() else None
+    return payload if checksum == digest(name.encode(), payload).encode() else None

@@ -25,13 +25,13 @@ class Store:
     def read(self, key):
         """Return the bytes of a result, or None if it is missing or damaged."""
         try:
-            return unseal(self.path(key).read_bytes())
+            return unseal(self.path(key).read_bytes(), key)
         except OSError:
             return None
 
     def write(self, key, content, **facts):
         """Keep the bytes of a result, and add a line with some facts to the log."""
-        write_atomically(self.path(key), seal(content))
+        write_atomically(self.path(key), seal(content, key))
         line = json.dumps({"key": key, "finished": time.time(), **facts})
         with clear_errors(self.folder), open(self.folder / "log.jsonl", "a") as file:
             file.write(line + "\n")
