@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from people import mixed_people
+from subjects import mixed_subjects
 from sklearn.base import clone
 from sklearn.covariance import oas
 from sklearn.linear_model import LogisticRegression
@@ -19,7 +19,7 @@ IDS = ["-".join(map(str, kind.values()))[:20] for kind in ALL]
 
 @pytest.fixture(scope="module")
 def data():
-    return mixed_people()
+    return mixed_subjects()
 
 
 def fitted(data, person=1, **options):
@@ -222,7 +222,7 @@ def test_pieces_are_trials_whose_answers_are_averaged(data, features):
 
 @pytest.mark.parametrize("n_chans, n_times, pieces", [(3, 40, 2), (12, 72, 3)])
 def test_pieces_have_sixteen_samples_and_two_for_each_channel(n_chans, n_times, pieces):
-    X, y, subjects = mixed_people(3, 8, n_chans=n_chans, n_times=n_times)
+    X, y, subjects = mixed_subjects(3, 8, n_chans=n_chans, n_times=n_times)
     many, few = (TangentSpaceClassifier(pieces=k).fit(X, y, subjects) for k in (9, pieces))
     np.testing.assert_array_equal(many.predict_proba(X), few.predict_proba(X))
     one = TangentSpaceClassifier(pieces=1).fit(X, y, subjects)

@@ -6,7 +6,7 @@ import mne
 import numpy as np
 import pytest
 import torch
-from people import mixed_people
+from subjects import mixed_subjects
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
@@ -20,7 +20,7 @@ from braindecode_censor.decoder.ensemble import share_out_models
 
 NET = {"name": "net", "network": "EEGNet", "F1": 2, "D": 1, "max_steps": 6, "kernel": 0.1, "augment": None}
 CANDIDATES = ["riemann", "power", NET]
-X, Y, SUBJECTS = mixed_people(6)
+X, Y, SUBJECTS = mixed_subjects(6)
 LABELS = np.array(["left", "right"])[Y]
 SEEN = SUBJECTS < 6
 ALL = {"X": X[SEEN], "y": LABELS[SEEN], "subjects": SUBJECTS[SEEN]}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from docs.runner import run_script
-from people import mixed_people
+from subjects import mixed_subjects
 from sklearn.dummy import DummyClassifier
 
 import braindecode_censor as bc
@@ -23,7 +23,7 @@ NETS = [
     {"name": how, **TINY, "normalize": how}
     for how in ("subject", "euclidean", "trial", "trial_channel", "none")
 ]
-X, Y, SUBJECTS = mixed_people(6)
+X, Y, SUBJECTS = mixed_subjects(6)
 SEEN = SUBJECTS < 6
 NEW, NEW_Y = X[~SEEN], Y[~SEEN]
 NAMES = ["Fz", "Cz", "Pz", "Oz"]

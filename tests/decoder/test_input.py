@@ -5,12 +5,12 @@ import warnings
 import mne
 import numpy as np
 import pytest
-from people import mixed_people
+from subjects import mixed_subjects
 
 import braindecode_censor as bc
 from braindecode_censor.trials.dataset import read_signals, signal_names
 
-X, Y, SUBJECTS = mixed_people(5)
+X, Y, SUBJECTS = mixed_subjects(5)
 NAMES, SFREQ = ["Fz", "Cz", "Pz", "Oz"], 64.0
 SEEN = SUBJECTS < 5
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.text import Text
-from people import mixed_people
+from subjects import mixed_subjects
 from tiny import TRAINING, run
 
 import braindecode_censor as bc
@@ -44,7 +44,7 @@ def test_autotransfer_chooses_a_registered_measure(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 def test_a_registered_normalisation_trains_in_a_fleet_and_comes_back_from_a_file(tmp_path, monkeypatch):
     monkeypatch.setitem(TRIALWISE, "halved", lambda X: X / 2)
-    X, y, people = mixed_people(3, 12)
+    X, y, people = mixed_subjects(3, 12)
     options = {"penalty": None, "normalize": "halved", "max_steps": 2, "module__F1": 2, "module__D": 1}
     alone = bc.CensoredEEGClassifier(**options).fit(X, y, subjects=people)
     assert np.array_equal(alone.normalizer_.transform(X), X / 2)

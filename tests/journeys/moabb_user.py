@@ -7,14 +7,14 @@ import numpy as np
 from journeys.readme import block, run
 from moabb.evaluations import CrossSubjectEvaluation, CrossSubjectMode
 from moabb.pipelines.utils import parse_pipelines_from_directory
-from people import mixed_people
+from subjects import mixed_subjects
 
 from braindecode_censor.datasets import EpochsFolder, EpochsParadigm, save_subject
 
 warnings.filterwarnings("error", message=".*abbreviation")  # MOABB's complaint about names of datasets
 
 # Left and right differ by the power of two sources: whoever standardises every trial loses them.
-X, y, subjects = mixed_people(4, 24, n_times=64, mixing=0.1)
+X, y, subjects = mixed_subjects(4, 24, n_times=64, mixing=0.1)
 Path("recordings").mkdir()
 for k in range(1, 5):
     mine = subjects == k

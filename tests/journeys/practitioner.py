@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 from journeys.readme import block, run
-from people import mixed_people
+from subjects import mixed_subjects
 
 from braindecode_censor.cli.main import main
 
-X, y, subjects = mixed_people(6, 24, n_times=64)
+X, y, subjects = mixed_subjects(6, 24, n_times=64)
 words = np.array(["rest", "move"])
 Path("recordings").mkdir()
 for k in range(1, 7):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from people import mixed_people
+from subjects import mixed_subjects
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
@@ -23,7 +23,7 @@ SHAPES = [(4, 64, 128.0), (1, 128, None), (2, 20, 100.0)]
 
 @pytest.mark.parametrize("name", family_names())
 def test_every_candidate_trains(name):
-    X, y, subjects = mixed_people(3, 12, n_chans=3)
+    X, y, subjects = mixed_subjects(3, 12, n_chans=3)
     candidate = find_candidates([name])[0][0]
     steps = None if candidate.kind == "classical" else 2
     clf = candidate.make(X.shape[1:], 128.0, steps=steps)
@@ -34,7 +34,7 @@ def test_every_candidate_trains(name):
 @pytest.mark.parametrize("n_chans, n_times, sfreq", SHAPES)
 @pytest.mark.parametrize("name", ["subject", "euclidean-slow", "shallow-subject"])
 def test_networks_fit_trials_of_any_size(name, n_chans, n_times, sfreq):
-    X, y, subjects = mixed_people(3, 8, n_chans=n_chans, n_times=n_times)
+    X, y, subjects = mixed_subjects(3, 8, n_chans=n_chans, n_times=n_times)
     if name.startswith("shallow") and n_chans == 1:
         pytest.skip("Braindecode's ShallowFBCSPNet needs two channels")
     clf = find_candidates([name])[0][0].make(X.shape[1:], sfreq, steps=1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from people import mixed_people
+from subjects import mixed_subjects
 from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -16,7 +16,7 @@ from studies.censoring.side_by_side import Networks, leakage_of_codes, probe_cod
 
 @pytest.fixture(scope="module")
 def people():
-    return mixed_people(4, 12)
+    return mixed_subjects(4, 12)
 
 
 @pytest.fixture(scope="module")

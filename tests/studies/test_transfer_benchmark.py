@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from people import mixed_people
+from subjects import mixed_subjects
 
 from braindecode_censor.datasets.interchange import save_subject
 from braindecode_censor.fleet import Member
@@ -83,7 +83,7 @@ def test_the_score_counts_classes_alike():
 
 @pytest.mark.filterwarnings("ignore")
 def test_what_trains_as_one_fleet_has_one_encoder():
-    X, y, people = mixed_people(4, 8)
+    X, y, people = mixed_subjects(4, 8)
     here = [
         name for name, spec in transfer_steps.STEPS.items() if "ssvep_exo" in spec.get("on", ["ssvep_exo"])
     ]
@@ -127,7 +127,7 @@ def test_the_tables_by_hand():
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("results")
-    X, y, subjects = mixed_people(4, 12)
+    X, y, subjects = mixed_subjects(4, 12)
     (folder / "tiny").mkdir()
     for person in range(1, 5):
         mine = subjects == person

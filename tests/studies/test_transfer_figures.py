@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from people import mixed_people
+from subjects import mixed_subjects
 
 from braindecode_censor.datasets.interchange import save_subject
 from braindecode_censor.figures import plot_transfer
@@ -37,7 +37,7 @@ def write_person(folder, person, X, y):
 @pytest.fixture(scope="module")
 def results(script, tmp_path_factory):
     folder, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("results")
-    X, y, subjects = mixed_people(4, 12)
+    X, y, subjects = mixed_subjects(4, 12)
     (folder / "tiny").mkdir()
     for person in range(1, 5):
         write_person(folder / "tiny", person, X[subjects == person], y[subjects == person])
@@ -151,7 +151,7 @@ def test_candidates_tested_on_other_people_are_not_mixed(script, results, tmp_pa
     shutil.copytree(args[args.index("--data") + 1], data)
     for option, folder in (("--out", out), ("--data", data)):
         args[args.index(option) + 1] = str(folder)
-    X, y, subjects = mixed_people(5, 12)
+    X, y, subjects = mixed_subjects(5, 12)
     if change == "another person":
         write_person(data / "tiny", 5, X[subjects == 5], y[subjects == 5])
     else:
