@@ -7,21 +7,20 @@ import warnings
 from contextlib import contextmanager
 
 from braindecode_censor._version import __version__
-from braindecode_censor.cli import cli_fit, cli_pipelines, cli_run
-from braindecode_censor.cli import datasets as cli_datasets
+from braindecode_censor.cli import datasets, decoder, experiment, pipelines
 
 
 def build_parser():
     """Return the argument parser with all subcommands."""
     parser = argparse.ArgumentParser(
-        prog="autotransfer", description="Make a decoder work on people it has never seen."
+        prog="autotransfer", description="Decode subjects who were not in the training data."
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    cli_fit.add_commands(commands)
-    cli_run.add_commands(commands)
-    cli_datasets.add_command(commands)
-    cli_pipelines.add_command(commands)
+    decoder.add_commands(commands)
+    experiment.add_commands(commands)
+    datasets.add_command(commands)
+    pipelines.add_command(commands)
     return parser
 
 
@@ -35,19 +34,17 @@ def main(argv=None):
         print(f"autotransfer: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"autotransfer: interrupted; {_how_to_go_on(args.command)}", file=sys.stderr)
+        if args.command in ("fit", "predict", "leaderboard"):
+            remedy = "run the same command again; `fit --folder DIR` keeps finished trainings"
+        else:
+            remedy = "`autotransfer resume` continues"
+        print(f"autotransfer: interrupted; {remedy}", file=sys.stderr)
         return 130
-
-
-def _how_to_go_on(command):
-    if command in ("fit", "predict", "leaderboard"):
-        return "run the same command again; `fit --folder DIR` keeps finished trainings"
-    return "`autotransfer resume` goes on with what is left"
 
 
 @contextmanager
 def hide_foreign_warnings():
-    """Show this package's warnings, as sentences, and nobody else's: a user of the shell can do nothing about those."""
+    """Show the warnings of this package as sentences, and hide those that a user of the shell cannot act on."""
     # Worker processes start with these; MNE reads its own when it is imported.
     wanted = {"PYTHONWARNINGS": "ignore", "MNE_LOGGING_LEVEL": "ERROR"}
     added = {name: value for name, value in wanted.items() if name not in os.environ}

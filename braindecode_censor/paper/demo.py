@@ -1,4 +1,4 @@
-"""The demonstration: people who were recorded, people who come tomorrow, and four ways to decode them."""
+"""The demonstration: simulated subjects to train on, new ones to decode, and four ways to decode them."""
 
 import warnings
 
@@ -12,64 +12,64 @@ from braindecode_censor.search.expectation import paired_interval
 from braindecode_censor.training.arguments import PAPER
 from braindecode_censor.training.classifier import CensoredEEGClassifier
 
-__all__ = ["RECORDED", "TRAINING", "compare_on_new_people", "describe_new_people"]
+__all__ = ["RECORDED", "TRAINING", "compare_on_new_subjects", "describe_new_subjects", "estimate_seconds"]
 
-#: Options of the people who were recorded; their amplifiers, heads and caps differ.
+#: Options of the training subjects; their amplifiers, heads and caps differ.
 RECORDED = {"kind": "mixed", "n_subjects": 8, "n_trials": 48}
-#: How the paper's protocol is trained on them.
+#: Duration of trainings by the paper's protocol.
 TRAINING = {"max_epochs": 20, "patience": 6}
 _N_NEW = 8
+_TIME_LIMIT = 40.0  # seconds of each of two searches
+_REPORT_SECONDS = 40.0  # for figures and report, measured on one core
 
 _PLAIN, _PAPER = "plain network", "the paper's AutoTransfer"
-_NONE, _UNLABELED = "this, nothing known", "this, their unlabelled trials"
+_NONE, _UNLABELED = "AutoTransferClassifier, no target data", "AutoTransferClassifier, unlabelled trials"
 
 
-def compare_on_new_people(setting, seed=0, seconds=40.0, verbose=1):
-    """Decode people whom nobody has recorded before, in four ways."""
+def estimate_seconds(with_report=True, without_search=False):
+    """Return about how many seconds the demonstration takes besides the trainings of the experiment."""
+    return _REPORT_SECONDS * with_report + (0 if without_search else 2.4 * _TIME_LIMIT)
+
+
+def compare_on_new_subjects(parameters, seed=0, verbose=1):
+    """Return the scores of four decoders on new subjects, and the best score possible."""
     n_recorded = RECORDED["n_subjects"]
     population = SimulatedSubjects(**{**RECORDED, "n_subjects": n_recorded + _N_NEW}, seed=seed)
     X, y, subjects = population.arrays()
-    old, new = subjects <= n_recorded, np.arange(n_recorded + 1, n_recorded + _N_NEW + 1)
-    data = X[old], y[old]
+    train, new = subjects <= n_recorded, np.arange(n_recorded + 1, n_recorded + _N_NEW + 1)
     protocol = {**PAPER, **TRAINING, "random_state": seed}
+    options = {"time_limit": _TIME_LIMIT, "random_state": seed, "verbose": verbose}
+    decoders = {
+        _PLAIN: CensoredEEGClassifier(**{**protocol, "penalty": None}),
+        _PAPER: CensoredEEGClassifier(**{**protocol, **parameters}),
+        _NONE: AutoTransferClassifier("none", **options),
+        _UNLABELED: AutoTransferClassifier("unlabeled", **options),
+    }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a person is not known is what the rows say
-        general = {
-            _PLAIN: CensoredEEGClassifier(**{**protocol, "penalty": None}),
-            _PAPER: CensoredEEGClassifier(**{**protocol, **setting}),
-            _NONE: AutoTransferClassifier("none", time_limit=seconds, random_state=seed, verbose=verbose),
-        }
-        ways = {name: clf.fit(*data, subjects=subjects[old]).predict for name, clf in general.items()}
-        search = AutoTransferClassifier("unlabeled", time_limit=seconds, random_state=seed, verbose=verbose)
-        search.fit(*data, subjects=subjects[old])
-        ways[_UNLABELED] = lambda trials: search.adapt(trials).predict(trials)
-        rows = [
-            {
-                name: balanced_accuracy_score(y[subjects == k], way(X[subjects == k]))
-                for name, way in ways.items()
-            }
-            for k in new
-        ]
+        warnings.simplefilter("ignore")  # The rows say which decoder has no target data.
+        for decoder in decoders.values():
+            decoder.fit(X[train], y[train], subjects=subjects[train])
+        rows = []
+        for subject in new:
+            trials, labels = X[subjects == subject], y[subjects == subject]
+            adapted = decoders | {_UNLABELED: decoders[_UNLABELED].adapt(trials)}
+            scores = {n: balanced_accuracy_score(labels, clf.predict(trials)) for n, clf in adapted.items()}
+            rows.append(scores)
     best = population.oracle_accuracy(subjects=new.tolist())
     return pd.DataFrame(rows, index=pd.Index(new, name="subject")), float(best)
 
 
-def describe_new_people(scores, best, n_classes=4):
-    """Say in words and one small table what was found."""
+def describe_new_subjects(scores, best, n_classes=4):
+    """Return a sentence and a table of the scores."""
     gain = paired_interval(scores[_UNLABELED], scores[_PLAIN], 0.95)
     low, high = gain["low"], gain["high"]
-    words = "better" if low > 0 else "worse" if high < 0 else "neither better nor worse than chance allows"
-    table = pd.DataFrame(
-        {
-            "mean": scores.mean(),
-            "weakest quarter": scores.quantile(0.25),
-            "weakest": scores.min(),
-        }
-    ).round(3)
+    verdict = "better" if low > 0 else "worse" if high < 0 else "neither better nor worse than chance allows"
+    columns = {"mean": scores.mean(), "lower quartile": scores.quantile(0.25), "lowest": scores.min()}
+    table = pd.DataFrame(columns).round(3)
     return (
-        f"{len(scores)} simulated people who were not among the {RECORDED['n_subjects']} recorded ones. With their "
-        f"unlabelled trials AutoTransferClassifier decodes them {words}, compared with the plain network: "
+        f"{len(scores)} new simulated subjects, and {RECORDED['n_subjects']} to train on. With their "
+        f"unlabelled trials AutoTransferClassifier decodes the new ones {verdict}, compared with the plain network: "
         f"{gain['mean']:+.2f} balanced accuracy (95 % interval {low:+.2f} to {high:+.2f}).\n\n"
         f"{table.to_string()}\n\n"
-        f"Chance is {1 / n_classes:.2f}; the best decoder possible, which knows every person, has {best:.2f}."
+        f"Chance is {1 / n_classes:.2f}; the best decoder possible, which knows every subject, has {best:.2f}."
     )

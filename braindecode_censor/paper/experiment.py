@@ -23,7 +23,6 @@ from braindecode_censor.paper.training_options import check_training
 from braindecode_censor.paper.trainings import as_row, cross_validation, grid_search, make_index
 from braindecode_censor.run.progress import Progress
 from braindecode_censor.run.runner import count_workers, run
-from braindecode_censor.run.training import TrainingResult
 from braindecode_censor.storage.files import clean, locked
 from braindecode_censor.storage.keys import versions
 
@@ -169,24 +168,13 @@ class AutoTransfer:
         return plan.describe_plan(grid, counts, remaining, seconds, n_epochs, n_workers)
 
     def _count_remaining(self, total):
-        """Return the largest number of trainings that may remain."""
+        """Return the number of trainings that are not stored; Optuna stores no pruned ones."""
         if not (self.out / "experiment.json").is_file():
             return total
-        if self.search == "optuna":
-            stored = read_experiment(self.out)["identity"]
-            same = stored["n_optuna_trials"] == self.n_optuna_trials
-            return 0 if same and is_intact(self.out, "scores.csv") else total
-        trainings = grid_search(self.preset.grid, self.seeds[0], self.training, self.data)
-        records = self._read_records(trainings)
-        if None in records:
-            return total - len(records) + records.count(None)
-        configs = self._select_best(self._rows(trainings, records))
-        return self._read_records(self._folds([BASELINE, *configs])).count(None)
-
-    def _read_records(self, trainings):
-        """Return the record of every training, None where it is not finished."""
-        contents = [self.store.read(training.key(self.data)) for training in trainings]
-        return [content and TrainingResult.from_bytes(None, content).record for content in contents]
+        stored = read_experiment(self.out)["identity"]
+        if self.search == "optuna" and stored["n_optuna_trials"] == self.n_optuna_trials:
+            return 0 if is_intact(self.out, "scores.csv") else total
+        return max(0, total - len(list(self.store.folder.glob("*.training"))))
 
     def run(self, report=True, verbose=1):
         """Run the experiment, or what remains of it.
@@ -210,7 +198,6 @@ class AutoTransfer:
             clean(self.out)
             with open_client(self.scheduler) as client:
                 rows = search(self, client) if self.search == "optuna" else self._search_grid(client)
-                write_table(self.out, "search.csv", pd.DataFrame(rows.values()))
                 scores = self._cross_validate([BASELINE, *self._select_best(rows)], client)
             return finish(self.out, scores, self.data, report)
 
@@ -245,26 +232,24 @@ class AutoTransfer:
         return [records[key] for key in keys]
 
     def _search_grid(self, client):
-        trainings = grid_search(self.preset.grid, self.seeds[0], self.training, self.data)
-        return self._rows(trainings, self.train(trainings, "search", client))
-
-    def _rows(self, trainings, records):
-        configs = self.preset.grid
-        return {config: as_row(config, *fit) for config, *fit in zip(configs, trainings, records)}
+        """Return the row of the table of the search by configuration."""
+        grid = self.preset.grid
+        trainings = grid_search(grid, self.seeds[0], self.training, self.data)
+        records = self.train(trainings, "search", client)
+        return {config: as_row(config, *fit) for config, *fit in zip(grid, trainings, records)}
 
     def _select_best(self, rows):
-        """Return the best configurations of each method, given the rows of the search by configuration."""
+        """Return the best configurations of each method, and write the table of the search."""
+        table = pd.DataFrame(rows.values())
+        write_table(self.out, "search.csv", table)
         by_name = {config.name: config for config in rows}
-        best = best_of_each_method(pd.DataFrame(rows.values()), self.n_top)
+        best = [by_name[name] for name in best_of_each_method(table, self.n_top)]
         if not best:
             raise ValueError("All trainings of the search failed: lower the penalty weights of the grid.")
-        return [by_name[name] for name in best]
-
-    def _folds(self, configs):
-        return cross_validation(configs, self.seeds, self.training, self.data)
+        return best
 
     def _cross_validate(self, configs, client):
-        trainings = self._folds(configs)
+        trainings = cross_validation(configs, self.seeds, self.training, self.data)
         records = self.train(trainings, "cross-validation", client)
         failed = sorted({t.name for t, record in zip(trainings, records) if "valid_score" not in record})
         if "baseline" in failed:

@@ -199,12 +199,9 @@ def protocol_of(preset):
 def _read_yaml(path):
     try:
         content = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"preset={str(path)!r} cannot be read as YAML: {error}.") from None
-    except (RecursionError, ValueError) as error:  # nested too deep, or a date that is none
-        raise ValueError(
-            f"preset={str(path)!r} cannot be read as YAML: {type(error).__name__}, {error}."
-        ) from None
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        cause = f"{type(error).__name__}, {error}"
+        raise ValueError(f"preset={str(path)!r} cannot be read as YAML: {cause}.") from None
     if not isinstance(content, dict) or not {"grid", "training"} & set(content):
         return Preset(expand(content), protocol_of("quick"))
     for key in content:

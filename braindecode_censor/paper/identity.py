@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -110,16 +109,11 @@ def _digest(identity, stored_provenance):
 
 
 def provenance():
-    """Return the start, the version of the source code and the machine, in words."""
-    command = ["git", "-C", Path(__file__).parent, "rev-parse", "HEAD"]
-    try:
-        commit = subprocess.run(command, capture_output=True, text=True, timeout=5).stdout.strip() or None
-    except (OSError, subprocess.SubprocessError):
-        commit = None
+    """Return the start and the machine, in words."""
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "no GPU"
     machine = f"{platform.system()} on {platform.machine()}, {os.cpu_count()} cores, {gpu}"
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"started": started, "commit": commit, "machine": machine, "python": platform.python_version()}
+    return {"started": started, "machine": machine, "python": platform.python_version()}
 
 
 def _shorten(values, length=300):

@@ -3,24 +3,13 @@
 import time
 from collections import Counter
 
-import torch
 from sklearn.base import clone
-from skorch.callbacks import Callback
+from threadpoolctl import threadpool_limits
 
 from braindecode_censor.paper.grid import BASELINE
 from braindecode_censor.paper.trainings import make_training
 
 __all__ = ["count_trainings", "describe_plan", "format_seconds", "time_epochs", "typical_epochs"]
-
-
-class _Clock(Callback):
-    """Record the processor time at the end of every epoch."""
-
-    def __init__(self):
-        self.times = []
-
-    def on_epoch_end(self, net, **kwargs):
-        self.times.append(time.process_time())
 
 
 def count_trainings(grid, n_subjects, n_seeds, n_top, n_optuna_trials=None):
@@ -37,23 +26,17 @@ def count_trainings(grid, n_subjects, n_seeds, n_top, n_optuna_trials=None):
 
 def time_epochs(grid, data, training):
     """Return method -> processor seconds of an epoch, which other work on the machine does not lengthen."""
-    first = {config.method: config for config in reversed([BASELINE, *grid])}
-    seconds, n_threads = {}, torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        for method, config in first.items():
-            job = make_training(config, 0, data.all_subjects[0], {**training, "max_epochs": 2}, data)
-            clock, rows = _Clock(), data.rows(job.train)
-            clf = clone(job.estimator)
-            clf.set_params(callbacks=[*(clf.callbacks or ()), ("clock", clock)])
-            clf.fit(data.take(rows), data.y[rows], subjects=data.subjects[rows])
-            # The first epoch warms up; of a training of one step there is no second one.
-            seconds[method] = (
-                clock.times[-1] - clock.times[0] if len(clock.times) > 1 else clf.history[0, "dur"]
-            )
-    finally:
-        torch.set_num_threads(n_threads)
-    return seconds
+    configs = {config.method: config for config in reversed([BASELINE, *grid])}
+    with threadpool_limits(1):
+        _time_epoch(BASELINE, data, training)  # The first fit of a process warms up.
+        return {method: _time_epoch(config, data, training) for method, config in configs.items()}
+
+
+def _time_epoch(config, data, training, n_epochs=2):
+    fit = make_training(config, 0, data.all_subjects[0], {**training, "max_epochs": n_epochs}, data)
+    rows, began = data.rows(fit.train), time.process_time()
+    clf = clone(fit.estimator).fit(data.take(rows), data.y[rows], subjects=data.subjects[rows])
+    return (time.process_time() - began) / len(clf.history)
 
 
 def typical_epochs(data, training):
