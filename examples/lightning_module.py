@@ -1,16 +1,17 @@
 """
-The same in Lightning
-=====================
+A Braindecode model in Lightning
+================================
 
-Two optimisers, so the module steps by itself (``automatic_optimization = False``). Needs ``pip install lightning``;
-this page is not run when the documentation is built.
+Encoder and critic have separate optimisers, so the module calls them itself (``automatic_optimization = False``). The
+example needs ``pip install lightning`` and is not run when the documentation is built.
 """
 
 # %%
 # The module
 # ----------
-# The network keeps the input of its last layer, which is the latent code; task loss and penalty step together, then
-# the critic on the same batch. The critic's parameters are the penalty's and go to an optimiser of their own.
+# A hook stores the input of the last layer, which is the latent code. Encoder and classifier take a step on task loss
+# plus penalty, then the critic on the same batch. The critic's parameters belong to the penalty and to the second
+# optimiser.
 
 import lightning
 import torch
@@ -29,9 +30,9 @@ class CensoredModule(lightning.LightningModule):
         self.automatic_optimization = False
         self.network = network
         self.criterion = bc.CensoredLoss(nn.CrossEntropyLoss(), penalty, weight=weight)
-        network.final_layer.register_forward_pre_hook(self.keep)
+        network.final_layer.register_forward_pre_hook(self.store_code)
 
-    def keep(self, layer, inputs):
+    def store_code(self, layer, inputs):
         self.code = inputs[0].flatten(1)
 
     def forward(self, x):
@@ -62,7 +63,7 @@ class CensoredModule(lightning.LightningModule):
 X, y, subjects = SimulatedSubjects(6, 60, n_chans=8, preset="easy", seed=3).arrays()
 X = torch.tensor(X / X.std(), dtype=torch.float32)
 y, s = torch.tensor(y), torch.tensor(subjects - 1)
-known = s < 5
+source = s < 5  # subject 5 is the new subject
 
 
 def train(weight):
@@ -70,21 +71,23 @@ def train(weight):
     network = EEGNet(n_chans=8, n_outputs=2, n_times=X.shape[2])
     size = network.final_layer.conv_classifier.weight[
         0
-    ].numel()  # a class has one weight per number of the code
+    ].numel()  # one weight per class and feature of the code
     penalty = bc.make_penalty("adv", mode="conditional", n_features=size, n_subjects=5, n_classes=2)
     module = CensoredModule(network, penalty, weight)
     options = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
     trainer = lightning.Trainer(max_epochs=15, accelerator="cpu", enable_model_summary=False, **options)
-    trainer.fit(module, DataLoader(TensorDataset(X[known], y[known], s[known]), batch_size=50, shuffle=True))
+    trainer.fit(
+        module, DataLoader(TensorDataset(X[source], y[source], s[source]), batch_size=50, shuffle=True)
+    )
     module.eval()
     with torch.no_grad():
-        right = module(X[~known]).argmax(1) == y[~known]
-        module(X[known])
-    return module.code.numpy(), right.float().mean().item()
+        correct = module(X[~source]).argmax(1) == y[~source]
+        module(X[source])
+    return module.code.numpy(), correct.float().mean().item()
 
 
 for weight in (0.0, 0.3):
     z, accuracy = train(weight)
-    report = subject_leakage(z, y[known], s[known], probes=("logistic",))
+    report = subject_leakage(z, y[source], s[source], probes=("logistic",))
     excess = report.set_index("view").loc["within class", "excess"]
-    print(f"weight {weight:g}: subject over chance {excess:.2f}, accuracy on somebody new {accuracy:.3f}")
+    print(f"weight {weight:g}: subject over chance {excess:.2f}, accuracy on the new subject {accuracy:.3f}")

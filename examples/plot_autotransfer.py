@@ -2,15 +2,15 @@
 AutoTransfer in ten lines
 =========================
 
-Which of the fifteen ways to censor suits your data, and with what weight? Nobody can tell beforehand; the paper's
-answer is to try them, and to choose by how well they do on people who were held out for validation.
+The best censoring method, mode and penalty weight depend on the data. The paper trains all of them and selects by the
+accuracy on validation subjects.
 """
 
 # %%
 # The ten lines
 # -------------
-# The grid here is tiny. ``preset="quick"`` tries 30 settings, ``preset="paper"`` 360. Call it again with the same
-# folder and it goes on where it stopped.
+# The grid of this example is small. ``preset="quick"`` has 30 configurations, ``preset="paper"`` 360. A second call
+# with the same folder continues where the first one stopped.
 
 import tempfile
 
@@ -22,7 +22,7 @@ experiment = bc.AutoTransfer(
     out=tempfile.mkdtemp(),
     preset=[{"method": ["mmd", "adv"], "mode": ["marginal", "conditional"], "weight": 0.3}],
     training={"max_epochs": 8, "lr": 1e-2, "batch_size": 32},
-    top=1,
+    n_top=1,
 )
 result = experiment.run()
 print(result.selected)
@@ -30,35 +30,34 @@ print(result.selected)
 # %%
 # The table
 # ---------
-# First the baseline, then the best setting of each method, then the selection rules. ``paper`` takes
-# the setting whose lower quartile of *validation* accuracy over folds is highest. ``oracle`` looks at the test scores
-# and is therefore no method but a ceiling.
+# The rows are the uncensored baseline, the best configuration of each method and the selection rules. ``paper``
+# selects the configuration with the highest lower quartile of *validation* accuracy over folds. ``oracle`` selects by
+# the test scores and is an upper bound, not a method.
 
 columns = ["setting", "mean", "lower_quartile", "gain", "low", "high"]
 print(result.table[columns].round(3).to_string())
 
 # %%
-# What ``paper`` looked at:
+# ``paper`` selects by these values:
 
 folds = result.scores.groupby(["setting", "subject"])["score_valid"].mean()
 print(folds.groupby("setting").quantile(0.25).sort_values(ascending=False).round(3).to_string())
 
 # %%
-# Is the gain real?
-# -----------------
+# The uncertainty of the gain
+# ---------------------------
 # ``low`` and ``high`` enclose the mean gain over the baseline with 95 % confidence over subjects. With four
-# subjects and one seed the interval is wide: do not publish this one. ``seeds=5`` repeats the
-# cross-validation and tells the chance of the seed from that of the subjects; ``nested=True`` adds a rule for
-# which no test subject has had any influence on its own decoder.
+# subjects and one seed the interval is wide. ``n_seeds=5`` repeats the cross-validation, which separates the variance
+# of seeds from that of subjects.
 
-gained = result.table.loc["AutoTransfer (paper)"]
-print(f"gain {gained['gain']:+.3f}, interval {gained['low']:+.3f} to {gained['high']:+.3f}")
+row = result.table.loc["AutoTransfer (paper)"]
+print(f"gain {row['gain']:+.3f}, interval {row['low']:+.3f} to {row['high']:+.3f}")
 
 # %%
-# Everything is on disk
+# The folder of results
 # ---------------------
-# Trained weights, MOABB's own result file, tables as CSV, and a report to send to a colleague.
-# :doc:`plot_winning_model` puts the winner to use.
+# The folder contains trained weights, MOABB's result file, tables as CSV and a report. :doc:`plot_winning_model` uses
+# the selected configuration.
 
 print(sorted(path.name for path in result.out.iterdir()))
 print(result.scores.head(3).to_string(index=False))

@@ -2,16 +2,16 @@
 Add censoring to a Braindecode classifier
 =========================================
 
-You have an :class:`~braindecode.EEGClassifier` and recordings of several people. One callback makes its latent code
-say less about whose brain it is; your module, loss, optimiser and training loop stay as they are.
+One callback censors the latent code of an :class:`~braindecode.EEGClassifier` that is trained on several subjects. The
+module, the loss, the optimiser and the training loop do not change.
 """
 
 # %%
-# Recordings of six people
-# --------------------------
-# Simulated, so that the example needs no download. Everybody has the same late response to a target, and an offset
-# and background rhythms of their own, which tell who it is and nothing about the task. Arrays like these are
-# all you need: trials x channels x samples, a class and a subject for every trial.
+# Six subjects
+# ------------
+# The data are simulated. All subjects have the same late response to a target. Offset and background rhythms differ
+# between subjects and are independent of the task. The data are arrays: trials x channels x samples, and a class and a
+# subject for every trial.
 
 import matplotlib.pyplot as plt
 import torch
@@ -30,10 +30,10 @@ X = (X - X.mean(-1, keepdims=True)) / X.std(-1, keepdims=True)
 # %%
 # Train twice
 # -----------
-# With ``weight=0`` the callback only watches: training is the same, bit for bit, as without it, and the history
-# shows how well a critic reads the subject from the code. With a weight, the encoder works against that critic.
-# Arrays do not carry subject labels, so the callback gets them; a Braindecode dataset with a column ``subject`` in
-# its description, or MNE epochs with one in their metadata, brings them along.
+# With ``weight=0`` the callback only monitors: training is bit for bit the same as without it, and the history
+# contains the accuracy of a critic that predicts the subject from the code. With a positive weight, the encoder is
+# trained against this critic. Arrays have no subject labels, so the callback receives them. It finds them itself in a
+# Braindecode dataset with a column ``subject`` in its description, and in the metadata of MNE epochs.
 
 
 def train(weight):
@@ -53,31 +53,30 @@ def train(weight):
     return clf.fit(X[~unseen], y[~unseen])
 
 
-nets = {"watch only (weight 0)": train(0.0), "censor (weight 0.5)": train(0.5)}
+nets = {"monitor (weight 0)": train(0.0), "censor (weight 0.5)": train(0.5)}
 
 # %%
-# What happened
-# -------------
-# ``train_loss`` is the task loss alone, so early stopping and learning curves keep their meaning. Beside it stand
-# ``subject_accuracy``, the critic's, and ``subject_chance``, what it would get by guessing. If the accuracy stays at
-# chance from the first epoch, suspect the critic, not the encoder: raise ``critic_lr``.
+# The history
+# -----------
+# ``train_loss`` is the task loss without the penalty. ``subject_accuracy`` is the accuracy of the critic and
+# ``subject_chance`` its chance level. If the accuracy stays at chance from the first epoch, the critic does not learn:
+# increase ``critic_lr``.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+figure, (accuracy_axes, loss_axes) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
 for name, net in nets.items():
-    left.plot(net.history[:, "subject_accuracy"], label=name)
-    right.plot(net.history[:, "train_loss"], label=name)
-left.axhline(net.history[-1, "subject_chance"], color="k", ls=":", label="guessing")
-left.set(xlabel="epoch", ylabel="critic names the subject", ylim=(0, 1))
-right.set(xlabel="epoch", ylabel="task loss")
-left.legend()
+    accuracy_axes.plot(net.history[:, "subject_accuracy"], label=name)
+    loss_axes.plot(net.history[:, "train_loss"], label=name)
+accuracy_axes.axhline(net.history[-1, "subject_chance"], color="k", ls=":", label="chance")
+accuracy_axes.set(xlabel="epoch", ylabel="subject accuracy of the critic", ylim=(0, 1))
+loss_axes.set(xlabel="epoch", ylabel="task loss")
+accuracy_axes.legend()
 
 for name, net in nets.items():
     critic = sum(net.history[-3:, "subject_accuracy"]) / 3
     score = balanced_accuracy_score(y[unseen], net.predict(X[unseen]))
-    print(f"{name:22s} critic {critic:.2f}, balanced accuracy on a person never seen {score:.2f}")
+    print(f"{name:22s} critic {critic:.2f}, balanced accuracy on a subject never seen {score:.2f}")
 
 # %%
-# The critic now reads less. Whether the decoder got better for the sixth person is another question, and one
-# person and one seed cannot answer it: compare over many, as in :doc:`plot_own_epochs`. The critic
-# is also the encoder's own opponent, so it is no fair judge of what is left; that is a fresh probe's job, see
-# :doc:`plot_leakage_report`.
+# The critic's accuracy decreases. The effect on the accuracy for new subjects needs many subjects and seeds, see
+# :doc:`plot_own_epochs`. The critic is trained against the encoder, so it underestimates the remaining subject leakage;
+# fresh probes measure it, see :doc:`plot_leakage_report`.

@@ -2,21 +2,20 @@
 A measure of your own
 =====================
 
-The penalties share one idea: a *measure* of how much the latent code depends on the subject. To try another one you
-write a class with one method; modes, critics' training, the callback, the estimator and YAML come for free.
+A *measure* estimates the dependence between latent code and subject. A new measure is a class with one method. All
+modes, the callback, the estimator and YAML files then support it.
 """
 
 # %%
 # Fisher's ratio
 # --------------
-# How far apart are the subjects' means, compared with the spread of each subject's own trials? That is the ratio of
-# one-way analysis of variance and of linear discriminants. It is cheaper than a kernel distance and sees less: two
-# people whose codes have the same mean look alike to it.
+# Fisher's ratio is the scatter of the subjects' means over the scatter of trials around them, as in one-way analysis of
+# variance. It is cheaper than a kernel distance, but does not distinguish subjects whose codes have equal means.
 #
-# A measure gets the code ``z`` and a :class:`~braindecode_censor.penalties.batch.Batch` of labels. Subjects are
-# *rows of weights*: row m of ``cells`` is one for the trials of subject m, within each class if the mode asks for that.
-# Never pick trials by subject: with weights one matrix product serves everybody, and shapes do not depend on
-# the data, so that compiled code works.
+# A measure receives the code ``z`` and a :class:`~braindecode_censor.penalties.batch.Batch` of labels. Subjects are
+# *rows of weights*: row m of ``cells`` is one for the trials of subject m, within each class in conditional mode. Do
+# not select trials by subject: with weights one matrix product covers all subjects, and shapes do not depend on the
+# data, as compiled code requires.
 
 from typing import ClassVar
 
@@ -52,41 +51,41 @@ class FisherRatio(Measure):
 
 
 # %%
-# Its ``search_space`` says what a search may choose for it: grids, Optuna and tables take the options from there, so an
-# option is written once. Here ``min_trials`` is one that all measures have; an argument of your own constructor works
-# the same way.
+# ``search_space`` holds the values that a search can choose; grids, Optuna and tables read it. ``min_trials`` is an
+# option of all measures; further arguments of the constructor work in the same way.
 #
 # Register it
 # -----------
-# The registry is a dict. From now on the name works everywhere a method's name does. (Other processes have their own
-# dict: with several workers, put the class and this line into a module that they import.)
+# The registry is a dict. A registered name works wherever a method's name does. Every process has its own dict: with
+# several workers, put the class and this line into a module that they import.
 
 MEASURES["fisher"] = FisherRatio
 
 # %%
-# Check it before you train with it: zero for equal subjects, larger for different ones, the right gradient, and a
-# known answer. Subjects who do not differ have the ratio (M - 1) / (N - M) on average, for M subjects and N trials.
+# Check a measure before training: its value is zero for equal subjects and larger for different ones, and its gradient
+# passes ``gradcheck``. Subjects with the same distribution have a mean ratio of (M - 1) / (N - M), for M subjects and N
+# trials.
 
 torch.manual_seed(0)
 s, y = torch.arange(64) % 4, torch.arange(64) // 4 % 2
 penalty = bc.make_penalty("fisher", n_subjects=4)
-alike = torch.randn(16, 6).repeat_interleave(4, dim=0)
+equal = torch.randn(16, 6).repeat_interleave(4, dim=0)
 noise = torch.stack([penalty(torch.randn(64, 6), s) for _ in range(300)]).mean()
-apart = torch.randn(64, 6) + s[:, None]
-print(f"the same trials {penalty(alike, s):.3f}, different people {penalty(apart, s):.3f}")
-print(f"no difference: {noise:.4f} on average, expected {3 / 60:.4f}")
+different = torch.randn(64, 6) + s[:, None]
+print(f"equal subjects {penalty(equal, s):.3f}, different subjects {penalty(different, s):.3f}")
+print(f"same distribution: mean {noise:.4f}, expected {3 / 60:.4f}")
 
-z = apart.double().requires_grad_()
+z = different.double().requires_grad_()
 conditional = bc.make_penalty("fisher", mode="conditional", n_subjects=4, n_classes=2)
 assert torch.autograd.gradcheck(lambda z: conditional(z, s, y), z)
-assert abs(penalty(alike, s)) < 1e-5
+assert abs(penalty(equal, s)) < 1e-5
 assert abs(noise - 3 / 60) < 0.01
 
 # %%
 # Use it
 # ------
-# In the estimator, so also in a MOABB pipeline: ``penalty: fisher``. The paper's protocol leaves more of the subject in
-# the signals than the defaults do, so there is more to censor.
+# The estimator takes the name, and so does a MOABB pipeline: ``penalty: fisher``. This example uses the paper's
+# protocol, which leaves more subject information in the signals than the defaults.
 
 effects = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 6.0}
 data = SimulatedSubjects(6, 120, preset="easy", shift=1.0, n_chans=8, effects=effects, seed=23)
@@ -95,13 +94,13 @@ position = np.tile(np.arange(120), 6)
 train = position < 70
 figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
 options = {"censoring": "conditional", "weight": 5.0, "max_epochs": 15, "lr": 1e-2, "batch_size": 64}
-for place, penalty in enumerate([None, "mmd", "fisher"]):
+for i, penalty in enumerate([None, "mmd", "fisher"]):
     clf = bc.CensoredEEGClassifier(penalty=penalty, **{**bc.PAPER, **options})
     clf.fit(X[train], y[train], subjects=subjects[train])
     report = clf.subject_leakage(X[~train], y[~train], subjects[~train])
     row = report[(report["view"] == "within class") & (report["probe"] == "kernel")].iloc[0]
     spread = [[row["excess"] - row["low"]], [row["high"] - row["excess"]]]
-    axes.errorbar(place, row["excess"], spread, fmt="o", capsize=4)
+    axes.errorbar(i, row["excess"], spread, fmt="o", capsize=4)
     print(
         f"{penalty or 'plain':6s} subject accuracy over chance {row['excess']:.2f} "
         f"({row['low']:.2f} to {row['high']:.2f}), validation accuracy {clf.valid_score_:.2f}"
@@ -113,4 +112,5 @@ axes.axhline(0, color="k", ls=":")
 plt.show()
 
 # %%
-# The two penalties have different units, so equal weights are not equal strengths; a fair comparison tunes each.
+# The two penalties have different units, so equal penalty weights do not mean equal strength. A fair comparison tunes
+# each weight.

@@ -1,16 +1,16 @@
 """
-Reading the leakage report
-==========================
+Reading the subject leakage report
+==================================
 
-Did censoring work? The penalty's value cannot tell: a critic that has given up and a code that has nothing to give
-look alike. The report trains *fresh* probes on the latent code and asks them who it is.
+The value of a penalty does not show whether censoring worked: it is low for a code without subject information, and for
+a critic that failed. The report trains *fresh* probes that predict the subject from the latent code.
 """
 
 # %%
-# Subjects who differ in their labels, too
-# ----------------------------------------
-# In this simulation some people saw more targets than others (``label_shift``). A code that knows the class then
-# necessarily knows something about the person, and should: that is why the report has two views.
+# Subjects with different class proportions
+# -----------------------------------------
+# In this simulation the proportion of targets differs between subjects (``label_shift``). A code that predicts the
+# class then necessarily contains subject information. The report therefore has two views.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,10 +29,10 @@ X, y, subjects = data.arrays()
 print(pd.crosstab(subjects, y))
 
 # %%
-# Keep trials apart for the probes
-# --------------------------------
-# Of every training subject 70 trials train and the rest are for the probes: on trials that were trained
-# on, a net that memorises looks worse than it is to others, and a censored one better.
+# Separate trials for the probes
+# ------------------------------
+# The networks are trained on 70 trials of every source subject, and the probes use the remaining ones. On training
+# trials the leakage of a network that memorises is too high, and that of a censored one too low.
 
 position = np.concatenate([np.arange((subjects == subject).sum()) for subject in np.unique(subjects)])
 unseen = subjects == 6
@@ -49,40 +49,38 @@ for net in nets.values():
 # %%
 # One report
 # ----------
-# Rows are two probes (a linear one, and a kernel one that also finds curved boundaries) times two views. *marginal*:
-# can the subject be told from the code? *within class*: can it be told among trials of the same class? ``excess`` is
-# balanced accuracy minus chance, ``low`` to ``high`` its bootstrap interval. Zero excess is a code that tells nothing
-# to these probes, and no probe can prove more than that.
+# Rows are two probes (linear and kernel) times two views: *marginal* uses all trials, *within class* the trials of one
+# class at a time. ``excess`` is balanced accuracy minus chance, and ``low`` to ``high`` its bootstrap interval. With an
+# excess of zero these probes find no subject information; other probes still might.
 
 reports = {name: net.subject_leakage(X[probe], y[probe], subjects[probe]) for name, net in nets.items()}
 print(reports["plain"].round(3).to_string(index=False))
 
 # %%
-# What would an ideal code leak? One that knows the class and nothing else is the class itself:
+# For comparison, the class itself is a code with all information about the task and nothing else:
 
 ideal = subject_leakage(np.eye(2)[y[probe]], y[probe], subjects[probe])
 ideal = ideal[ideal["probe"] == "logistic"].set_index("view")["excess"]
 print(ideal.round(3).to_string())
 
 # %%
-# Three nets side by side
-# -----------------------
-# The dotted line in the left panel is what the class alone gives away. To push the marginal leakage
-# below it is to throw the task away; within a class there is nothing to lose, so that is the view to judge
-# conditional censoring by.
+# Three decoders
+# --------------
+# The dotted line in the left panel is the subject leakage of the class itself. A lower marginal leakage loses task
+# information. The view within class has no such bound and is the one for conditional censoring.
 
 figure, panels = plt.subplots(1, 2, figsize=(9, 3.5), sharey=True, layout="constrained")
-for place, (name, net) in enumerate(nets.items()):
+for i, (name, net) in enumerate(nets.items()):
     report = reports[name]
     for panel, view in zip(panels, ["marginal", "within class"]):
         rows = report[report["view"] == view]
         for shift, (_, row) in zip((-0.15, 0.15), rows.iterrows()):
             spread = [[row["excess"] - row["low"]], [row["high"] - row["excess"]]]
             marker = "o" if row["probe"] == "logistic" else "s"
-            panel.errorbar(place + shift, row["excess"], spread, marker=marker, color=f"C{place}", capsize=3)
+            panel.errorbar(i + shift, row["excess"], spread, marker=marker, color=f"C{i}", capsize=3)
         panel.set(title=view, xticks=range(3), xticklabels=list(nets))
-    person = net.adapt(X[unseen])  # the unseen person's trials, without their classes
-    score = balanced_accuracy_score(y[unseen], person.predict(X[unseen]))
+    adapted = net.adapt(X[unseen])  # trials of the target subject, without their classes
+    score = balanced_accuracy_score(y[unseen], adapted.predict(X[unseen]))
     excess = report.groupby("view")["excess"].mean()
     print(
         f"{name:12s} marginal {excess['marginal']:.2f}, within class {excess['within class']:.2f}, "

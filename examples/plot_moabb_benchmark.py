@@ -2,15 +2,15 @@
 A MOABB benchmark from YAML
 ===========================
 
-MOABB runs pipelines that are described in YAML files. Ours need nothing but plain numbers and words in them, so a
-whole comparison is a folder of text files.
+MOABB runs pipelines from YAML files. The estimator takes only numbers and strings as parameters, so a comparison is a
+folder of text files.
 """
 
 # %%
 # The pipelines
 # -------------
 # ``autotransfer pipelines --out FOLDER`` writes one file for every method and mode, with 500 epochs as in the paper.
-# Here are two written by hand, short enough to wait for.
+# These two have ten epochs.
 
 import tempfile
 from pathlib import Path
@@ -40,10 +40,9 @@ for name, penalty in {"plain": "null", "adversary": "adv"}.items():
 # %%
 # The benchmark
 # -------------
-# MOABB evaluates datasets that it knows. :func:`braindecode_censor.register` makes ours known, and any class of your
-# own; for MOABB's own P300 and motor imagery data it is not needed. Only
-# ``CrossSubject`` knows more than one person, so only there can a decoder be censored; in the others the estimator
-# refuses to train rather than ignore the penalty.
+# MOABB evaluates registered datasets. :func:`braindecode_censor.register` registers those of this package, or a class
+# of your own; MOABB's datasets need no registration. Only ``CrossSubject`` trains on several subjects, which censoring
+# needs; in other evaluations the estimator raises an error.
 
 
 class SmallStudy(SimulatedSubjects):
@@ -65,9 +64,9 @@ columns = ["pipeline", "subject", "score", "score_valid", "samples", "time"]
 print(results[columns].round(3).to_string(index=False))
 
 # %%
-# One row per pipeline and test subject. ``score_valid`` is the balanced accuracy on the subject that validated: what
-# a selection rule may look at. ``samples`` counts the validation subject's trials, too. Results are kept; running the
-# same benchmark again reads them.
+# There is one row per pipeline and test subject. ``score_valid`` is the balanced accuracy on the validation subject,
+# which selection rules use. ``samples`` includes the trials of the validation subject. MOABB stores the results and
+# reads them when the same benchmark runs again.
 
 grid = seaborn.catplot(results, x="subject", y="score", hue="pipeline", height=3.5, aspect=1.6)
 grid.refline(y=0.5)

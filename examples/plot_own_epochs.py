@@ -2,15 +2,15 @@
 Your own epochs
 ===============
 
-From arrays or MNE epochs of your study to a leave-one-subject-out comparison of plain and censored training, by
-MOABB's own evaluation.
+Arrays or MNE epochs of a study become a MOABB dataset. MOABB's leave-one-subject-out evaluation then compares plain and
+censored training.
 """
 
 # %%
 # A folder with one file per subject
 # ----------------------------------
-# The format is plain numpy: trials, classes, channel names, sampling rate. ``subject_01-epo.fif`` as MNE writes it
-# works just as well. Here the trials come from a simulator; put yours in their place.
+# The format is .npz: trials, classes, channel names and sampling rate. ``subject_01-epo.fif``, as MNE writes it, works
+# too. The trials of this example are simulated.
 
 import tempfile
 import warnings
@@ -22,16 +22,16 @@ from moabb.evaluations import CrossSubjectEvaluation
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.datasets import EpochsFolder, SimulatedSubjects, default_paradigm, save_subject
 
-# MOABB's default mode shows nothing of the new person; the decoder says so each time.
-warnings.filterwarnings("ignore", message=".*no trials of the new person")
+# MOABB's default mode provides no target data, of which the normaliser warns in every fold.
+warnings.filterwarnings("ignore", message=".*no trials of the new subject")
 folder = Path(tempfile.mkdtemp())
 simulated = SimulatedSubjects(6, 40, preset="easy", n_chans=8, sfreq=64.0, seed=3)
-trials, classes, who = simulated.arrays()
+trials, classes, subjects = simulated.arrays()
 for subject in range(1, 7):
     save_subject(
         folder / f"subject_{subject:02d}.npz",
-        trials[who == subject],
-        classes[who == subject],
+        trials[subjects == subject],
+        classes[subjects == subject],
         label_names=["NonTarget", "Target"],
         sfreq=64.0,
         ch_names=["Fz", "Cz", "Pz", "Oz", "P3", "P4", "PO7", "PO8"],
@@ -40,10 +40,10 @@ for subject in range(1, 7):
 print(sorted(path.name for path in folder.iterdir()))
 
 # %%
-# It is a MOABB dataset now
-# -------------------------
-# ``default_paradigm`` hands the trials over as they are, without a filter, and scores by balanced accuracy. ``fmin=``,
-# ``fmax=`` and ``resample=`` change that; normalising is the estimator's business.
+# The MOABB dataset
+# -----------------
+# ``default_paradigm`` returns the trials without a filter and scores by balanced accuracy. ``fmin=``, ``fmax=`` and
+# ``resample=`` change this. The estimator normalises the trials.
 
 dataset = EpochsFolder(folder)
 paradigm = default_paradigm(dataset)
@@ -53,8 +53,8 @@ print(X.shape, metadata["subject"].value_counts().to_dict())
 # %%
 # Leave one subject out
 # ---------------------
-# The estimator asks for subject labels and MOABB hands them over. In every fold one subject tests and all others
-# train, so nobody is tested by a decoder that has seen them.
+# The estimator requests subject labels from MOABB. In every fold one subject is the test subject, and the decoder is
+# trained on all other subjects.
 
 training = {"max_epochs": 6, "lr": 1e-2, "batch_size": 32}
 pipelines = {
@@ -69,16 +69,16 @@ table = scores.pivot(index="subject", columns="pipeline", values="score")[["plai
 print(table.round(3))
 
 # %%
-# Look at people, not only at the mean
-# ------------------------------------
-# A line per test subject. Six subjects and one seed: differences of a few points are noise here, and the gain's
-# own spread says so.
+# Results per subject
+# -------------------
+# The figure has one line per test subject. With six subjects and one seed, differences of a few points are noise, as
+# the standard error shows.
 
 figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
 axes.plot(table.T, "o-", color="0.6")
 axes.plot(table.mean(), "kx-", lw=2, label="mean")
-axes.axhline(0.5, color="k", ls=":", lw=1, label="guessing")
-axes.set(ylabel="balanced accuracy, person never seen", xlim=(-0.3, 1.3))
+axes.axhline(0.5, color="k", ls=":", lw=1, label="chance")
+axes.set(ylabel="balanced accuracy, new subject", xlim=(-0.3, 1.3))
 axes.legend()
 gain = table["censored"] - table["plain"]
 print(f"gain {gain.mean():+.3f}, standard error over subjects {gain.sem():.3f}")

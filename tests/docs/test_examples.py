@@ -13,10 +13,10 @@ def numbers(pattern, output):
     return [float(found) for found in re.findall(pattern, output)]
 
 
-def own_loop(output):
+def lightning_module(output):
     plain, censored = numbers(r"over chance ([\d.]+)", output)
     assert censored < plain
-    assert all(score > 0.6 for score in numbers(r"somebody new ([\d.]+)", output))
+    assert all(score > 0.6 for score in numbers(r"new subject ([\d.]+)", output))
 
 
 def callback(output):
@@ -72,10 +72,9 @@ def winning_model(output):
 
 
 CHECKS = {
-    "lightning_module": own_loop,
+    "lightning_module": lightning_module,
     "plot_autotransfer": autotransfer,
     "plot_braindecode_callback": callback,
-    "plot_braindecode_loop": own_loop,
     "plot_custom_measure": custom_measure,
     "plot_leakage_report": leakage_report,
     "plot_moabb_benchmark": moabb_benchmark,
