@@ -1,4 +1,4 @@
-"""A folder of results, read with patience: what is missing or not a number is said and left out."""
+"""A folder of results as the figures need it. Notes name what is missing or not a number and is left out."""
 
 import json
 from dataclasses import dataclass, field
@@ -8,19 +8,16 @@ from pathlib import Path
 import pandas as pd
 
 from braindecode_censor.paper.identity import read_experiment
-from braindecode_censor.paper.selection import NESTED, SELECTED, choose, scores_of_choice
+from braindecode_censor.paper.selection import BASELINE, SELECTED, decoders_of, scores_of
+from braindecode_censor.paper.stored import read_result
 from braindecode_censor.paper.tables import TableError, read_index, read_sealed, read_table
 from braindecode_censor.penalties.measures import MEASURES
-from braindecode_censor.storage.trainings import TrainingCache
 
 __all__ = ["BASELINE", "SELECTED", "Missing", "Results", "read_results"]
 
-BASELINE = "baseline"
-_NESTED = f"AutoTransfer ({NESTED})"
-
 
 class Missing(LookupError):
-    """What a figure needs is not there; the message says what, and how to get it."""
+    """A figure lacks its data; the message names them and the command that makes them."""
 
     def __str__(self):
         return str(self.args[0])
@@ -28,55 +25,39 @@ class Missing(LookupError):
 
 @dataclass(frozen=True)
 class Results:
-    """What a folder of results holds."""
+    """Tables of a folder of results."""
 
     folder: Path
     identity: dict = field(default_factory=dict)
     provenance: dict = field(default_factory=dict)
     all_scores: pd.DataFrame | None = None
-    chosen: dict = field(default_factory=dict)
+    selected_by_rule: dict = field(default_factory=dict)
     notes: list = field(default_factory=list)
 
     @property
     def scores(self):
-        """The scores, or a clear error."""
+        """The scores; an error if there are none."""
         if self.all_scores is None or self.all_scores.empty:
             raise Missing(f"{self.folder} holds no scores: call `autotransfer run --out {self.folder}` first")
         return self.all_scores
 
     @property
     def chance(self):
-        """Balanced accuracy of guessing, or None if the folder does not know its classes."""
+        """Balanced accuracy of guessing, or None without classes."""
         classes = self.identity.get("classes")
         return 1 / len(classes) if classes else None
 
     @cached_property
     def decoders(self):
-        """Name to setting (or one setting per subject) of what the figures compare."""
-        found = {BASELINE: BASELINE}
-        for method in MEASURES:
-            mine = self.scores[(self.scores["method"] == method) & self.scores["score_valid"].notna()]
-            if len(mine):
-                found[method] = choose(mine, "paper")
-        if "paper" in self.chosen:
-            found[SELECTED] = self.chosen["paper"]
-        if NESTED in self.chosen:
-            subjects = {str(subject): subject for subject in self.scores["subject"]}
-            choice = {subjects[key]: value for key, value in self.chosen[NESTED].items() if key in subjects}
-            found[_NESTED] = pd.Series(choice)
-        others = self.scores.loc[~self.scores["method"].isin([BASELINE, *MEASURES]), "setting"]
-        return found | {name: name for name in others.unique()}
+        """Decoder -> configuration, for all decoders that the figures compare."""
+        paper = {rule: name for rule, name in self.selected_by_rule.items() if rule == "paper"}
+        return decoders_of(self.scores, paper)
 
     @cached_property
     def by_subject(self):
         """Test score by subject and decoder, averaged over seeds; subjects in the order of the baseline."""
-        columns = {}
-        for name, choice in self.decoders.items():
-            rows = scores_of_choice(self.scores, choice)
-            if len(rows):
-                columns[name] = rows.mean(axis=1)
-        frame = pd.DataFrame(columns)
-        # without a baseline the subjects keep their own order
+        tables = {name: scores_of(self.scores, setting) for name, setting in self.decoders.items()}
+        frame = pd.DataFrame({name: table.mean(axis=1) for name, table in tables.items() if len(table)})
         return frame.sort_values(BASELINE, kind="stable") if BASELINE in frame else frame
 
     def require(self, path, remedy):
@@ -89,27 +70,28 @@ class Results:
             raise Missing(str(reason)) from None
 
     def probed(self, name):
-        """Read what was seen in the stored weights."""
+        """Read a table of ``probes/``."""
         remedy = f"call `python paper_figures/run_probes.py --results {self.folder}` first"
         return self.require(f"probes/{name}.csv", remedy)
 
     def histories(self, decoder):
-        """Return the course of a decoder's trainings with the first seed."""
+        """Return the history of a decoder's trainings with the first seed, by test subject."""
         try:
             index = read_index(self.folder)
         except TableError as reason:
             raise Missing(str(reason)) from None
-        mine = index[index["setting"] == self.decoders[decoder]]
-        cache, found = TrainingCache(self.folder / "trainings"), {}
-        for row in mine[mine["seed"] == mine["seed"].min()].itertuples():
-            record = cache.read(row.key)
-            if record is not None:
-                found[row.subject] = pd.DataFrame(record.get("history", {}))
-        return found
+        folds = index[index["setting"] == self.decoders[decoder]]
+        folds = folds[folds["seed"] == folds["seed"].min()]
+        results = {fold.subject: read_result(self.folder, fold.key) for fold in folds.itertuples()}
+        return {
+            subject: pd.DataFrame(result.record.get("history", {}))
+            for subject, result in results.items()
+            if result is not None
+        }
 
 
 def read_results(folder):
-    """Read a folder of results, or what there is of it."""
+    """Read the tables of a folder of results, as far as they exist."""
     folder = Path(folder)
     if not folder.is_dir():
         raise Missing(
@@ -117,24 +99,28 @@ def read_results(folder):
         )
     try:
         content = read_experiment(folder) if (folder / "experiment.json").is_file() else {}
-        identity, made, notes = content.get("identity", {}), content.get("provenance", {}), []
+        identity, provenance = content.get("identity", {}), content.get("provenance", {})
         if not (folder / "scores.csv").is_file():
-            notes.append(f"{folder} holds no scores.csv: only what needs no scores is drawn")
-            return Results(folder, identity, made, None, {}, notes)
-        scores, chosen = read_table(folder, "scores.csv"), json.loads(read_sealed(folder, "chosen.json"))
-    except ValueError as reason:  # changed by hand: what was drawn of it would be about nothing
+            note = f"{folder} holds no scores.csv: only figures that need no scores are drawn"
+            return Results(folder, identity, provenance, notes=[note])
+        scores, selected = read_table(folder, "scores.csv"), json.loads(read_sealed(folder, "selected.json"))
+    except ValueError as reason:  # A file that was changed by hand is not drawn.
         raise Missing(str(reason)) from None
-    bad = scores[scores["score"].isna()]
-    for setting, rows in bad.groupby("setting", sort=False):
+    valid = scores[scores["score"].notna()]
+    methods = {entry["method"] for entry in identity.get("grid", [])} or set(MEASURES)
+    notes = _notes(scores, valid, [BASELINE, *(method for method in MEASURES if method in methods)], selected)
+    return Results(folder, identity, provenance, valid, selected, notes)
+
+
+def _notes(scores, valid, methods, selected):
+    notes = []
+    for setting, rows in scores[scores["score"].isna()].groupby("setting", sort=False):
         total = int((scores["setting"] == setting).sum())
         notes.append(f"{setting}: {len(rows)} of {total} test scores are not a number and are left out")
-    scores = scores[scores["score"].notna()]
-    wanted = {entry["method"] for entry in identity.get("grid", [])} or set(MEASURES)
-    present = set(scores["method"])
-    expected = [BASELINE, *(method for method in MEASURES if method in wanted)]
-    notes += [f"{method}: no scores, not drawn" for method in expected if method not in present]
-    if chosen.get("paper", BASELINE) not in {BASELINE, *scores["setting"]}:
-        notes.append(f"{chosen['paper']} was selected, but has no scores: AutoTransfer is not drawn")
-    if scores["subject"].nunique() == 1:
-        notes.append("one subject only: nothing can be said about transfer between people")
-    return Results(folder, identity, made, scores, chosen, notes)
+    present = set(valid["method"])
+    notes += [f"{method}: no scores, not drawn" for method in methods if method not in present]
+    if selected.get("paper", BASELINE) not in {BASELINE, *valid["setting"]}:
+        notes.append(f"{selected['paper']} was selected, but has no scores: AutoTransfer is not drawn")
+    if valid["subject"].nunique() == 1:
+        notes.append("one subject only: transfer between subjects cannot be compared")
+    return notes

@@ -1,4 +1,4 @@
-"""Leakage against accuracy: how much of the subject is left in the code, and what the decoder is worth.
+"""Subject leakage against test accuracy.
 
 python paper_figures/run_probes.py --results DIR    # once, if `autotransfer run` has not done it
 python paper_figures/plot_leakage.py --results DIR
@@ -22,10 +22,10 @@ from braindecode_censor.penalties.measures import MEASURES
 
 def numbers(results):
     """Return leakage and test accuracy of every decoder and fold."""
-    found = results.probed("leakage")
-    found = found[(found["part"] == "all") & (found["view"] == "marginal")]
+    probed = results.probed("leakage")
+    probed = probed[(probed["part"] == "all") & (probed["view"] == "marginal")]
     keys = ["setting", "seed", "subject"]
-    rows = found.merge(results.scores[[*keys, "mode", "score"]], on=keys)
+    rows = probed.merge(results.scores[[*keys, "mode", "score"]], on=keys)
     names = {results.decoders[name]: name for name in (BASELINE, *MEASURES) if name in results.decoders}
     rows.insert(0, "decoder", rows["setting"].map(names))
     rows = rows.rename(columns={"accuracy": "leakage"}).dropna(subset="decoder")
@@ -39,10 +39,10 @@ def draw(frame):
     draw_chance(axis, frame["chance_of_score"].iloc[0])
     handles, labels = [], []
     for decoder in dict.fromkeys(frame["decoder"]):
-        mine = frame[frame["decoder"] == decoder]
+        rows = frame[frame["decoder"] == decoder]
         look = {"color": colour_of(decoder), "marker": marker_of(decoder), "linestyle": "none"}
-        axis.plot(mine["leakage"], mine["score"], markersize=2.5, alpha=0.45, markeredgewidth=0, **look)
-        centre = mine[["leakage", "score"]].mean()
+        axis.plot(rows["leakage"], rows["score"], markersize=2.5, alpha=0.45, markeredgewidth=0, **look)
+        centre = rows[["leakage", "score"]].mean()
         handles += axis.plot(
             [centre["leakage"]],
             [centre["score"]],
@@ -51,10 +51,10 @@ def draw(frame):
             markeredgewidth=0.6,
             **look,
         )
-        mode = mine["mode"].iloc[0]
+        mode = rows["mode"].iloc[0]
         labels.append(label_of(decoder) + ("" if pd.isna(mode) else f" ({mode})"))
     chance, low, high = frame["chance"].mean(), frame["leakage"].min(), frame["leakage"].max()
-    if low - chance < high - low:  # further away it would press everything else into a corner
+    if low - chance < high - low:  # farther away it would compress the points
         handles.append(axis.axvline(chance, color="#595959", linewidth=0.8, linestyle="--"))
         labels.append("chance of the probe")
     axis.set_xlabel(f"subject accuracy of a fresh probe (chance: {chance:.2f})")
@@ -65,13 +65,14 @@ def draw(frame):
 
 PLOT = Plot(
     "leakage",
-    "Leakage against accuracy",
+    "Subject leakage against accuracy",
     "Small markers are folds, large ones their means; further left is better hidden, further up decodes better "
     "(dotted is chance). The probe is a logistic regression, cross-validated over trials of all subjects on "
     "the whole latent code. Complementary censoring hides the subject in the first half of the code alone and "
     "reveals it in the second.",
     numbers,
     draw,
+    "Subject leakage",
 )
 
 if __name__ == "__main__":

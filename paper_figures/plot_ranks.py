@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
+from statsmodels.stats.multitest import multipletests
 
 from braindecode_censor.figures.folder import SELECTED, Missing
 from braindecode_censor.figures.product import Plot, run_script
@@ -39,35 +40,24 @@ def numbers(results):
     frame["critical_difference"] = q * np.sqrt(decoders * (decoders + 1) / (6 * count))
     frame["friedman_p"], frame["subjects"] = p, count
     selected = results.decoders.get(SELECTED)
-    choices = [
-        results.decoders[decoder] for decoder in frame["decoder"]
-    ]  # the nested rule has one per subject
-    frame["selected"] = [isinstance(choice, str) and choice == selected for choice in choices]
+    frame["selected"] = [results.decoders[decoder] == selected for decoder in frame["decoder"]]
     return frame.sort_values("rank", kind="stable", ignore_index=True)
 
 
 def pairs(results):
-    """Return the paired test of every two decoders."""
+    """Return the paired test of every two decoders; a gain is the decoder minus the reference."""
     scores = compared(results)
     rows = []
-    for first, second in combinations(scores.columns, 2):
-        found = compare(scores[first], scores[second])
-        rows.append((first, second, *(found[key] for key in ("gain", "low", "high", "p"))))
-    frame = pd.DataFrame(rows, columns=["first", "second", "gain", "low", "high", "p"])
-    frame["p_holm"] = _holm(frame["p"].to_numpy())
+    for reference, decoder in combinations(scores.columns, 2):
+        test = compare(scores[decoder], scores[reference])
+        rows.append((decoder, reference, *(test[key] for key in ("gain", "low", "high", "p"))))
+    frame = pd.DataFrame(rows, columns=["decoder", "reference", "gain", "low", "high", "p"])
+    frame["p_holm"] = multipletests(frame["p"], method="holm")[1]
     return frame
 
 
-def _holm(p):
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(stepped, 1.0)
-    return adjusted
-
-
 def draw(frame):
-    """Draw the diagram: ranks on a line, bars over decoders that are not told apart."""
+    """Draw the diagram: ranks on a line, bars over decoders that do not differ."""
     count = len(frame)
     half = (count + 1) // 2
     bars = _groups(frame)
@@ -83,40 +73,40 @@ def draw(frame):
         axis.plot([rank, rank], [0, 0.25], color="black", linewidth=0.8)
         axis.text(rank, 0.4, str(rank), ha="center", va="bottom")
     difference = frame["critical_difference"].iloc[0]
-    shown = min(difference, count - 1)
-    axis.plot([1, 1 + shown], [2.0, 2.0], color="black", linewidth=1.2)
-    more = "" if shown == difference else ", wider than the scale"
+    width = min(difference, count - 1)
+    axis.plot([1, 1 + width], [2.0, 2.0], color="black", linewidth=1.2)
+    more = "" if width == difference else ", wider than the scale"
     p = frame["friedman_p"].iloc[0]
     test = "" if np.isnan(p) else f"; Friedman p = {p:.3f}"
     axis.text(1, 2.2, f"critical difference {difference:.2f}{more}{test}", ha="left", va="bottom")
     for level, (low, high) in enumerate(bars):
         axis.plot([low - 0.05, high + 0.05], [-0.5 * (level + 1)] * 2, color="black", linewidth=2.5)
-    for place, row in enumerate(frame.itertuples()):
-        left = place < half
-        line = top - unit * (place if left else count - 1 - place)
-        edge = 1 - 0.15 if left else count + 0.15
+    for number, row in enumerate(frame.itertuples()):
+        side = -1 if number < half else 1
+        line = top - unit * (number if side < 0 else count - 1 - number)
+        edge = 1 - 0.15 if side < 0 else count + 0.15
         axis.plot([row.rank, row.rank, edge], [0, line, line], color=colour_of(row.decoder), linewidth=0.8)
         name = f"{label_of(row.decoder)}{' *' if row.selected else ''}"
-        axis.text(edge + (-0.08 if left else 0.08), line, name, ha="right" if left else "left", va="center")
+        axis.text(edge + 0.08 * side, line, name, ha="right" if side < 0 else "left", va="center")
     return figure
 
 
 def _groups(frame):
     """Return the longest runs of ranks that lie within the critical difference."""
     ranks, difference = frame["rank"].to_numpy(), frame["critical_difference"].iloc[0]
-    found = []
+    runs = []
     for low in range(len(ranks)):
         high = int(np.flatnonzero(ranks <= ranks[low] + difference).max())
-        if high > low and (not found or high > found[-1][1]):
-            found.append((low, high))
-    return [(ranks[low], ranks[high]) for low, high in found]
+        if high > low and (not runs or high > runs[-1][1]):
+            runs.append((low, high))
+    return [(ranks[low], ranks[high]) for low, high in runs]
 
 
 PLOT = Plot(
     "ranks",
     "Mean ranks",
     "Mean rank of every decoder over subjects (1 is best; * is selected). A bar joins decoders whose ranks differ "
-    "by less than Nemenyi's critical difference at the 5 % level: they cannot be told apart.",
+    "by less than Nemenyi's critical difference at the 5 % level.",
     numbers,
     draw,
 )

@@ -1,4 +1,4 @@
-"""The paper's schematic: where the penalty acts, and what it does to the code.
+"""The paper's schematic: the penalty in the model, and its effect on the code.
 
 python paper_figures/plot_schematic.py --results DIR
 """
@@ -46,8 +46,8 @@ def _draw_model(axis):
         axis.add_patch(frame)
         axis.text(x, y, text, ha="center", va="center", fontsize=6.5, linespacing=1.25)
     for first, second in ("xf", "fz", "zg", ("g", "task"), "sa", ("a", "censor")):
-        left, right = boxes[first], boxes[second]
-        _arrow(axis, (left[0] + left[2] / 2, left[1]), (right[0] - right[2] / 2, right[1]), _GREY)
+        start, end = boxes[first], boxes[second]
+        _arrow(axis, (start[0] + start[2] / 2, start[1]), (end[0] - end[2] / 2, end[1]), _GREY)
     _arrow(axis, (3.7, 1.75), (3.7, 1.15), _GREY)
     _arrow(axis, (3.3, 1.15), (2.7, 1.75), _RED, style="--")
     axis.text(2.75, 1.45, "gradient", ha="right", va="center", fontsize=6.5, color=_RED)
@@ -87,10 +87,11 @@ PLOT = Plot(
     "schematic",
     "The method",
     "Top: subject s produces the signal x, which the encoder maps to the code z; the classifier is trained on the "
-    "task loss. A censoring model measures how much z tells about s (in conditional mode within each class y), and "
-    "λ times that penalty is added. Bottom: the codes of two subjects are drawn together.",
+    "task loss. A censoring model measures how much information z holds about s (in conditional mode within each class "
+    "y), and λ times that penalty is added. Bottom: the codes of two subjects are drawn together.",
     numbers,
     draw,
+    "Method",
 )
 
 if __name__ == "__main__":

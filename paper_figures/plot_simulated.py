@@ -3,7 +3,7 @@
     python paper_figures/plot_simulated.py [--out results/simulated.png]
 
 Rows: shift 0 and shift 1. Columns: two electrodes for each of two subjects. Without the shift the two subjects
-are the same person; with it the late response (Pz, 0.38 s) stays and the early one (P4, 0.2 s) changes sides.
+have the same responses; with it the late response (Pz, 0.38 s) stays and the early one (P4, 0.2 s) changes sides.
 """
 
 import argparse
@@ -24,8 +24,9 @@ CHANNELS, COLOURS = ("Pz", "P4"), {"NonTarget": "tab:grey", "Target": "tab:red"}
 def averages(dataset, subject):
     """Return the mean and the standard error of each class, each of shape (2, n_chans, n_times)."""
     X, y = dataset.trials(subject)[0]
-    parts = [X[y == c] for c in (0, 1)]
-    return np.array([p.mean(0) for p in parts]), np.array([p.std(0) / np.sqrt(len(p)) for p in parts])
+    classes = [X[y == c] for c in (0, 1)]
+    errors = [trials.std(0) / np.sqrt(len(trials)) for trials in classes]
+    return np.array([trials.mean(0) for trials in classes]), np.array(errors)
 
 
 def draw(subjects=(1, 3), n_trials=200, seed=0):

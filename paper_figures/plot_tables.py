@@ -13,18 +13,18 @@ from braindecode_censor.paper.grid import METHODS, PAPER_GRID, expand
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.modes import MODES
 
-# Key of a grid -> how it is called, in plain text and in LaTeX.
+# Key of a grid -> name in plain text and in LaTeX.
 PARAMETERS = {
     "mode": ("censoring mode", "Censoring mode"),
-    "weight": ("weight λ", r"Regularization coefficient $\lambda$"),
+    "weight": ("penalty weight λ", r"Regularization coefficient $\lambda$"),
     "score": ("score estimator", "Score function estimator"),
     "reg": ("regularisation γ of the score estimator", r"Score estimator's regularization $\gamma$"),
     "lengthscale": ("length scale", "Adaptive length scale"),
     "pairs": ("pairs of subjects", "Pairs of subjects"),
-    "fraction": ("share b of pairs", "Share $b$ of pairs"),
+    "fraction": ("fraction b of pairs", "Fraction $b$ of pairs"),
     "size": ("size d of the clique", "Size $d$ of the clique"),
 }
-# What each estimates: the mutual information of code and subject, or a divergence between distributions.
+# Estimated quantity: the mutual information of code and subject, or a divergence between distributions.
 FAMILIES = {
     "adv": "information",
     "mige": "information",
@@ -35,24 +35,22 @@ FAMILIES = {
 
 
 def hyperparameters(results):
-    """Return what the grid explores; the paper's grid if the folder has none."""
+    """Return the values that the grid explores; the paper's grid if the folder has none."""
     values = {}
     try:
         grid = expand(results.identity.get("grid") or PAPER_GRID)
-    except ValueError as reason:  # a measure of the user's own that this process does not know
+    except ValueError as reason:  # This process may not know a user's measure.
         raise Missing(f"the grid cannot be read: {reason}") from None
-    for setting in grid:
-        for key, value in setting.as_dict().items():
+    for config in grid:
+        for key, value in config.as_dict().items():
             if key != "method":
-                found = values.setdefault((setting.method, key), [])
-                if value not in found:
-                    found.append(value)
-    shared = {}
-    for (method, key), found in values.items():
-        text = ", ".join(value if isinstance(value, str) else f"{value:g}" for value in found)
-        shared.setdefault((key, text), []).append(label_of(method))
+                values.setdefault((config.method, key), {})[value] = None
+    methods_of = {}
+    for (method, key), explored in values.items():
+        text = ", ".join(value if isinstance(value, str) else f"{value:g}" for value in explored)
+        methods_of.setdefault((key, text), []).append(label_of(method))
     order = list(PARAMETERS)
-    rows = [(", ".join(methods), key, text) for (key, text), methods in shared.items()]
+    rows = [(", ".join(methods), key, text) for (key, text), methods in methods_of.items()]
     rows.sort(key=lambda row: order.index(row[1]) if row[1] in order else len(order))
     frame = pd.DataFrame(rows, columns=["methods", "parameter", "values"])
     frame["parameter"] = [PARAMETERS.get(key, (key,))[0] for key in frame["parameter"]]
@@ -60,23 +58,23 @@ def hyperparameters(results):
 
 
 def penalties(results=None):
-    """Return the form of the penalty by mode, and who estimates it."""
+    """Return the form of the penalty by mode, and its estimators."""
     rows = []
     for name, mode in MODES.items():
-        given = "|y" if mode.conditions_on_y else ""
+        condition = "|y" if mode.conditions_on_y else ""
         if mode.halves:
             effect = "z⁽¹⁾ ⊥ s, max I(z⁽²⁾;s)"
             information = "I(z⁽¹⁾;s) − I(z⁽²⁾;s)"
             divergence = "D(q(z⁽¹⁾) ‖ q(z⁽¹⁾|s)) − D(q(z⁽²⁾) ‖ q(z⁽²⁾|s))"
         else:
-            both = "s,y" if given else "s"
-            effect, information = f"z ⊥ s{given and ' | y'}", f"I(z;s{given})"
-            divergence = f"D(q(z{given}) ‖ q(z|{both}))"
+            both = "s,y" if condition else "s"
+            effect, information = f"z ⊥ s{condition and ' | y'}", f"I(z;s{condition})"
+            divergence = f"D(q(z{condition}) ‖ q(z|{both}))"
         rows.append((name, effect, information, divergence))
-    members = {
-        family: [m for m in MEASURES if FAMILIES.get(m) == family] for family in ("information", "divergence")
-    }
-    methods = [", ".join(map(label_of, members[family])) for family in ("information", "divergence")]
+    methods = [
+        ", ".join(label_of(method) for method in MEASURES if FAMILIES.get(method) == family)
+        for family in ("information", "divergence")
+    ]
     rows.append(("estimated by", "", *methods))
     return pd.DataFrame(rows, columns=["mode", "effect", "information", "divergence"])
 
@@ -125,15 +123,25 @@ def _hyperparameters_latex(frame):
 
 def _summary_latex(frame):
     frame = frame.assign(decoder=[label_of(name) if name in METHODS else name for name in frame["decoder"]])
-    header = ["Decoder", "Setting", "Mean", "Lower quartile", "Worst", "Gain", r"2.5\,\%", r"97.5\,\%", "p"]
+    header = [
+        "Decoder",
+        "Configuration",
+        "Mean",
+        "Lower quartile",
+        "Worst",
+        "Gain",
+        r"2.5\,\%",
+        r"97.5\,\%",
+        "p",
+    ]
     return _booktabs(frame, header)
 
 
 def _pairs_latex(frame):
-    frame = frame.assign(**{side: [label_of(name) for name in frame[side]] for side in ("first", "second")})
-    return _booktabs(
-        frame, ["First", "Second", "Gain of the first", r"2.5\,\%", r"97.5\,\%", "p", "p (Holm)"]
+    frame = frame.assign(
+        **{side: [label_of(name) for name in frame[side]] for side in ("decoder", "reference")}
     )
+    return _booktabs(frame, ["Decoder", "Reference", "Gain", r"2.5\,\%", r"97.5\,\%", "p", "p (Holm)"])
 
 
 PENALTIES = Table("penalties", "Penalties", "Form of the penalty by mode.", penalties, _penalties_latex)

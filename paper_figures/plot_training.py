@@ -1,4 +1,4 @@
-"""The course of training: task loss, penalty, and how well the critic tells subjects apart.
+"""The course of training: task loss, penalty, and subject accuracy of the critic.
 
 python paper_figures/plot_training.py --results DIR
 """
@@ -53,33 +53,33 @@ def draw(frame):
     }
     figure, axes = new_figure(PAGE, 0.3 + len(rows), len(rows), len(decoders), sharex=True, squeeze=False)
     for column, decoder in enumerate(decoders):
-        mine = frame[frame["decoder"] == decoder]
+        curves = frame[frame["decoder"] == decoder]
         axes[0, column].set_title(label_of(decoder))
         for axis, quantities in zip(axes[:, column], rows.values()):
             for quantity, line in zip(quantities, ("-", ":")):
-                _draw_folds(axis, mine, quantity, colour_of(decoder), line)
-            if mine[quantities[0]].isna().all():  # a method without such a thing needs no panel
+                _draw_folds(axis, curves, quantity, colour_of(decoder), line)
+            if curves[quantities[0]].isna().all():  # a method without this quantity needs no panel
                 axis.set_visible(False)
     for line, name in zip(axes, rows):
-        shown = [axis for axis in line if axis.get_visible()]
-        shown[0].set_ylabel(name)
+        visible = [axis for axis in line if axis.get_visible()]
+        visible[0].set_ylabel(name)
         if name == "task loss":
-            _share_height(shown, frame[list(ROWS[name])])
+            _share_height(visible, frame[list(ROWS[name])])
         if name == "subject accuracy":
-            _share_height(shown, frame[["subject_accuracy", "subject_chance"]])
+            _share_height(visible, frame[["subject_accuracy", "subject_chance"]])
     for decoder, column in zip(decoders, axes.T):
-        shown = [axis for axis in column if axis.get_visible()]
-        shown[-1].tick_params(labelbottom=True)  # the lowest panel of a column says which epochs
+        lowest = [axis for axis in column if axis.get_visible()][-1]
+        lowest.tick_params(labelbottom=True)
         chance = frame.loc[frame["decoder"] == decoder, "subject_chance"].mean()
         if chance == chance:
-            shown[-1].axhline(chance, color="#595959", linewidth=0.8, linestyle="--")
+            lowest.axhline(chance, color="#595959", linewidth=0.8, linestyle="--")
     figure.supxlabel("epoch", fontsize=7)
     return figure
 
 
-def _draw_folds(axis, mine, quantity, colour, line):
-    """Draw every fold thinly, and the mean over the epochs that no fold has stopped before."""
-    wide = mine.pivot(index="epoch", columns="subject", values=quantity)
+def _draw_folds(axis, curves, quantity, colour, line):
+    """Draw every fold as a thin line, and the mean up to the epoch at which the first fold stops."""
+    wide = curves.pivot(index="epoch", columns="subject", values=quantity)
     if wide.isna().all(axis=None):
         return
     axis.plot(wide.index, wide, color=colour, linewidth=0.4, alpha=0.35, linestyle=line)
@@ -92,9 +92,9 @@ def _share_height(axes, values):
     if not low < high:
         return
     room = 0.05 * (high - low)
-    for place, axis in enumerate(axes):
+    for number, axis in enumerate(axes):
         axis.set_ylim(low - room, high + room)
-        if place:
+        if number:
             axis.tick_params(labelleft=False)
 
 
@@ -103,11 +103,12 @@ PLOT = Plot(
     "Course of training",
     "Trainings of the cross-validation with the first seed: thin lines are folds, thick ones their mean up to the "
     "epoch at which the first fold stops. Top: task loss of the training subjects (solid) and of the validation "
-    "subject (dotted). Middle: the penalty, in units of its own. Bottom: how often the adversary names the right "
-    "training subject; dashed is chance. Methods without a penalty or such a critic have no panel there; see the "
-    "leakage.",
+    "subject (dotted). Middle: the penalty, in its own unit. Bottom: accuracy at which the adversary names the "
+    "training subject; dashed is chance. Methods without a penalty or such a critic have no panel there; see "
+    "subject leakage.",
     numbers,
     draw,
+    "Search",
 )
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Accuracy against the weight of the penalty, λ, by method and mode.
+"""Accuracy against the penalty weight λ, by method and mode.
 
 python paper_figures/plot_weights.py --results DIR
 """
@@ -10,7 +10,7 @@ from braindecode_censor.figures.product import Plot, run_script
 from braindecode_censor.figures.style import PAGE, draw_chance, label_of, legend_above, new_figure
 from braindecode_censor.penalties.measures import MEASURES
 
-# Modes have their own colours: within a panel the method is the same.
+# Within a panel the method is the same, so modes have their own colours.
 MODES = {
     "marginal": ("#0072B2", "o", "-"),
     "conditional": ("#D55E00", "s", "--"),
@@ -41,11 +41,11 @@ def draw(frame):
     baseline = frame.loc[frame["method"] == BASELINE, "test"].iloc[0]
     handles = {}
     for axis, method in zip(axes[0], methods):
-        mine = frame[frame["method"] == method]
+        curves = frame[frame["method"] == method]
         if baseline == baseline:  # not NaN
             handles["baseline, test"] = axis.axhline(baseline, color="#595959", linewidth=0.8, linestyle="-.")
         for mode, (colour, marker, line) in MODES.items():
-            rows = mine[mine["mode"] == mode].dropna(subset="search")
+            rows = curves[curves["mode"] == mode].dropna(subset="search")
             if rows.empty:
                 continue
             best = rows.groupby("weight")["search"].max()  # over the method's other options
@@ -53,28 +53,28 @@ def draw(frame):
                 best.index, best, color=colour, marker=marker, linestyle=line, markersize=3
             )[0]
             tested = rows.dropna(subset="test")
-            found = axis.plot(
+            markers = axis.plot(
                 tested["weight"], tested["test"], linestyle="none", marker=marker, color=colour,
                 markerfacecolor="none", markersize=6.5, markeredgewidth=0.9,
             )  # fmt: skip
             if len(tested):
-                handles[f"{mode}, test"] = found[0]
+                handles[f"{mode}, test"] = markers[0]
         draw_chance(axis, frame["chance"].iloc[0])
         axis.set_xscale("log")
         axis.margins(x=0.15)
         axis.set_title(label_of(method))
         axis.tick_params(axis="x", which="minor", bottom=False)
-        _ticks(axis, mine["weight"])
+        _ticks(axis, curves["weight"])
     axes[0, 0].set_ylabel("balanced accuracy")
-    figure.supxlabel("weight λ of the penalty", fontsize=7)
-    wanted = [f"{mode}, {kind}" for mode in MODES for kind in ("validation", "test")]
-    names = [name for name in (*wanted, "baseline, test") if name in handles]
+    figure.supxlabel("penalty weight λ", fontsize=7)
+    order = [f"{mode}, {score}" for mode in MODES for score in ("validation", "test")]
+    names = [name for name in (*order, "baseline, test") if name in handles]
     legend_above(figure, [handles[name] for name in names], names, columns=4)
     return figure
 
 
 def _ticks(axis, weights):
-    """Mark the values of a grid; of many values, as Optuna proposes, leave the choice to matplotlib."""
+    """Mark the values of a grid; matplotlib marks those of Optuna, which are many."""
     values = sorted(set(weights))
     if len(values) <= 5:
         axis.set_xticks(values, [f"{value:g}" for value in values])
@@ -85,10 +85,11 @@ PLOT = Plot(
     "weights",
     "Weight of the penalty",
     "Lines: validation accuracy in the search (one split, one seed; the best of the method's other options). Open "
-    "markers: mean test accuracy over all folds of the settings that were cross-validated, with the baseline as "
+    "markers: mean test accuracy over all folds of the configurations that were cross-validated, with the baseline as "
     "a horizontal line; dotted is chance.",
     numbers,
     draw,
+    "Search",
 )
 
 if __name__ == "__main__":

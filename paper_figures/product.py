@@ -1,4 +1,4 @@
-"""What a script makes: a figure with its numbers, or a table. Same bytes from the same results."""
+"""Figures with their numbers, and tables. The same results give the same bytes."""
 
 import argparse
 import io
@@ -15,17 +15,17 @@ __all__ = ["Plot", "Table", "make", "render", "run_script"]
 
 
 def render(figure):
-    """Return a figure as PDF and as PNG; call it within the style that the figure was drawn in."""
-    # laid out once: the same in both files, and the layout is what takes the time
+    """Return the bytes of a figure as PDF and as PNG; call it within the style that the figure was drawn in."""
+    # The layout takes most of the time, so it is computed once for both files.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    # no dates and versions in the files, so that the same results give the same bytes
-    plain = {"pdf": {"CreationDate": None, "Producer": None}, "png": {"Software": None}}
+    # Without dates and versions the same results give the same bytes.
+    metadata = {"pdf": {"CreationDate": None, "Producer": None}, "png": {"Software": None}}
     files = {}
-    for kind, metadata in plain.items():
+    for ending, fields in metadata.items():
         buffer = io.BytesIO()
-        figure.savefig(buffer, format=kind, metadata=metadata)
-        files[kind] = buffer.getvalue()
+        figure.savefig(buffer, format=ending, metadata=fields)
+        files[ending] = buffer.getvalue()
     return files
 
 
@@ -36,8 +36,9 @@ class Plot:
     name: str
     title: str
     caption: str
-    numbers: Callable
-    draw: Callable
+    numbers: Callable  # results -> frame or None
+    draw: Callable  # frame -> figure
+    section: str = "Results"  # of the report
 
     def figure(self, results):
         """Return the figure."""
@@ -60,8 +61,8 @@ class Table:
     name: str
     title: str
     caption: str
-    rows: Callable
-    latex: Callable
+    rows: Callable  # results -> frame
+    latex: Callable  # frame -> text
 
     def write(self, results, folder):
         """Write CSV and LaTeX."""
@@ -77,7 +78,7 @@ def _write(files, folder, name):
 
 
 def make(products, results, folder):
-    """Write what can be made of some results."""
+    """Write the figures and tables whose data exist; return the paths, and the reasons of the others by name."""
     written, missing = [], {}
     for product in products:
         try:
@@ -90,7 +91,7 @@ def make(products, results, folder):
 
 
 def run_script(description, *products):
-    """Be the command line of a script."""
+    """Run the command line of a script."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""Compute what the figures of leakage, codes and gains need from the stored weights. Nothing is trained.
+"""Probe the stored decoders for the figures of leakage, codes and gains. Nothing is trained.
 
     python paper_figures/run_probes.py --results DIR
 

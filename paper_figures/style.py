@@ -1,4 +1,4 @@
-"""One look for all figures: sizes of the paper's page, colours that colour-blind readers can tell apart, labels."""
+"""Style of all figures: sizes of the paper's page, colours that colour-blind readers can distinguish, labels."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from braindecode_censor.paper.grid import METHODS
-from braindecode_censor.paper.selection import NESTED, SELECTED
+from braindecode_censor.paper.selection import SELECTED
 
 __all__ = [
     "COLUMN",
@@ -36,11 +36,10 @@ _LOOKS = {
         )
     },
     SELECTED: ("#D55E00", "P", "AutoTransfer"),
-    f"AutoTransfer ({NESTED})": ("#000000", "*", "AutoTransfer (nested)"),
 }
-_OTHERS = ("#8C6D31", "#637939", "#7B4173", "#843C39")
-_LONGEST = 14  # letters of a label before it is cut
-#: Folders of recordings -> what the documentation calls them.
+_REFERENCES = ("#8C6D31", "#637939", "#7B4173", "#843C39")
+_MAX_LETTERS = 14  # of a label
+#: Folder of a dataset -> title in the documentation.
 RECORDING_TITLES = {"erp_uci_smni": "ERP", "ssvep_exo": "SSVEP", "emg_myo": "EMG"}
 #: Colours of subjects and classes.
 PALETTE = (*_COLOURS, "#D55E00", "#F0E442", "#000000")
@@ -52,10 +51,8 @@ def style():
 
 
 def _read_style():
-    rules = matplotlib.rc_params_from_file(
-        Path(__file__).with_name("style.mplstyle"), use_default_template=False
-    )
-    return dict(rules)
+    path = Path(__file__).with_name("style.mplstyle")
+    return dict(matplotlib.rc_params_from_file(path, use_default_template=False))
 
 
 def new_figure(width, height, rows=1, columns=1, **options):
@@ -75,19 +72,19 @@ def marker_of(decoder):
 
 
 def label_of(decoder):
-    """Return how a decoder is called in print."""
+    """Return the printed name of a decoder."""
     return _look(decoder)[2]
 
 
 def _look(decoder):
     if decoder in _LOOKS:
         return _LOOKS[decoder]
-    # somebody else's pipeline: the name decides, so that all figures agree without knowing each other
+    # The look of other pipelines follows from their name, so that all figures agree.
     number = sum(map(ord, decoder))
-    return _OTHERS[number % len(_OTHERS)], "Xph8"[number % 4], shorten(decoder)
+    return _REFERENCES[number % len(_REFERENCES)], "Xph8"[number % 4], shorten(decoder)
 
 
-def shorten(text, longest=_LONGEST):
+def shorten(text, longest=_MAX_LETTERS):
     """Cut a label that would not fit."""
     text = str(text)
     if len(text) > longest:
@@ -97,24 +94,24 @@ def shorten(text, longest=_LONGEST):
 
 
 def tick_subjects(axis, subjects):
-    """Write one tick per subject below an axis, upright where they would touch each other."""
+    """Label one tick per subject, upright where the names would touch."""
     names = [shorten(subject) for subject in subjects]
     width = axis.get_figure().get_figwidth() / axis.get_gridspec().ncols
     room = 0.8 * width / max(len(names), 1)  # inches per name; a letter of 6.5 points takes about 0.06
     step = max(1, -(-len(names) // int(0.8 * width / 0.12)))  # upright names need 0.12 inch each
     upright = step > 1 or 0.06 * max(map(len, names), default=1) + 0.05 > room
-    places = range(0, len(names), step)
-    axis.set_xticks(places, [names[k] for k in places], rotation=90 if upright else 0)
+    ticks = range(0, len(names), step)
+    axis.set_xticks(ticks, [names[k] for k in ticks], rotation=90 if upright else 0)
     axis.set_xlim(-0.5, len(names) - 0.5)
 
 
 def draw_chance(axis, chance):
-    """Draw what guessing would reach."""
+    """Draw the chance level."""
     if pd.notna(chance):
         line = {"color": "#595959", "linewidth": 0.9, "linestyle": ":", "zorder": 0}
         axis.axhline(chance, label="_chance", **line)
 
 
 def legend_above(figure, handles, labels, columns=8):
-    """Put one legend over all axes."""
+    """Draw one legend above all axes."""
     figure.legend(handles, labels, loc="outside upper center", ncols=min(columns, len(labels)))

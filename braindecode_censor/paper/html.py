@@ -1,12 +1,50 @@
-"""Pieces of the report's HTML. Whatever comes from data is escaped here and nowhere else."""
+"""An HTML page in one file that fetches nothing. Values from data are escaped here and nowhere else."""
 
+import base64
 import html
 import math
+from importlib.resources import files
 from numbers import Number
+from string import Template
 
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-__all__ = ["code", "facts", "folded", "items", "paragraph", "table"]
+from braindecode_censor.storage.files import write_atomically
+
+__all__ = ["Page", "code", "facts", "folded", "items", "paragraph", "table"]
+
+
+class Page:
+    """A page of one column whose items are grouped by section."""
+
+    def __init__(self, title):
+        self.title, self._sections = title, {}
+
+    def add(self, section, title, *content):
+        """Add pieces of HTML under a title."""
+        pieces = self._sections.setdefault(section, [])
+        pieces += [f"<h3>{text(title)}</h3>", *content]
+
+    def add_figure(self, section, title, caption, path):
+        """Add a PNG file; the page holds its bytes."""
+        content = path.read_bytes()
+        width = int.from_bytes(content[16:20], "big") // 2  # two pixels of the file per pixel of the page
+        data = base64.b64encode(content).decode()
+        image = f'<img alt="{text(title)}" width="{width}" src="data:image/png;base64,{data}">'
+        caption = f"<figcaption>{text(caption)}</figcaption>"
+        self.add(section, title, f'<figure><div class="scroll">{image}</div>{caption}</figure>')
+
+    def write(self, path):
+        """Write the page in full or not at all, and return its path."""
+        anchors = {section: f"section-{number}" for number, section in enumerate(self._sections)}
+        links = [f'<a href="#{anchor}">{text(section)}</a>' for section, anchor in anchors.items()]
+        content = []
+        for section, pieces in self._sections.items():
+            content += [f'<section id="{anchors[section]}"><h2>{text(section)}</h2>', *pieces, "</section>"]
+        template = Template(files("braindecode_censor.paper").joinpath("page.html").read_text("utf-8"))
+        page = template.substitute(title=text(self.title), links="\n".join(links), content="\n".join(content))
+        write_atomically(path, page.encode())
+        return path
 
 
 def text(value):
@@ -23,33 +61,38 @@ def paragraph(words):
     return f"<p>{text(words)}</p>"
 
 
-def items(lines, kind="list"):
-    """Return a list."""
-    return f'<ul class="{kind}">{"".join(f"<li>{text(line)}</li>" for line in lines)}</ul>'
+def items(lines, name="list"):
+    """Return a list with a class name."""
+    return f'<ul class="{name}">{"".join(f"<li>{text(line)}</li>" for line in lines)}</ul>'
 
 
 def code(lines):
     """Return a block of code."""
-    return f'<pre class="border p-2 bg-light"><code>{html.escape(lines)}</code></pre>'
+    return f"<pre><code>{html.escape(lines)}</code></pre>"
 
 
 def facts(values, name):
     """Return a table of names and values."""
     rows = "".join(f"<tr><th>{text(key)}</th><td>{text(value)}</td></tr>" for key, value in values.items())
-    return f'<table id="{name}" class="table table-sm w-auto">{rows}</table>'
+    return f'<div class="scroll"><table id="{name}" class="facts">{rows}</table></div>'
+
+
+def folded(title, content):
+    """Return content that a click on its title unfolds."""
+    return f"<details><summary>{text(title)}</summary>{content}</details>"
 
 
 def table(frame, name):
-    """Return a table that is sorted by a click on a column's head."""
+    """Return a table that a click on a column's head sorts."""
     frame = frame.dropna(axis="columns", how="all")
-    head = "".join(
-        f'<th{_class_of(frame[column])}><button type="button" class="sort">{text(_title(column))}</button></th>'
+    heads = "".join(
+        f'<th{_head_class(frame[column])}><button type="button" class="sort">{text(_title(column))}</button></th>'
         for column in frame.columns
     )
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in frame.itertuples(index=False))
     return (
-        f'<div class="table-responsive"><table id="{name}" class="table table-sm table-hover sortable">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<div class="scroll"><table id="{name}" class="sortable">'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
@@ -57,8 +100,7 @@ def _title(column):
     return str(column).replace("_", " ")
 
 
-def _class_of(column):
-    """Heads of numbers stand over their numbers."""
+def _head_class(column):
     return ' class="number"' if is_numeric_dtype(column) and not is_bool_dtype(column) else ""
 
 
@@ -67,53 +109,3 @@ def _cell(value):
         exact = "" if math.isnan(value) else repr(float(value))
         return f'<td class="number" data-value="{exact}">{text(value)}</td>'
     return f"<td>{text(value)}</td>"
-
-
-def folded(title, content):
-    """Return something that a click on its title unfolds."""
-    return f"<details><summary>{text(title)}</summary>{content}</details>"
-
-
-#: Sorts a table by the column whose head was clicked; again turns it round. Empty cells stay at the end.
-SORTING = """
-document.addEventListener("DOMContentLoaded", () => {
-  for (const button of document.querySelectorAll("table.sortable button.sort")) {
-    button.addEventListener("click", () => {
-      const head = button.closest("th"), body = button.closest("table").tBodies[0];
-      const down = head.getAttribute("aria-sort") === "ascending";
-      for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const key = row => {
-        const cell = row.cells[head.cellIndex];
-        const number = cell.classList.contains("number");
-        return number ? (cell.dataset.value === "" ? NaN : Number(cell.dataset.value)) : cell.textContent;
-      };
-      const compare = (a, b) => {
-        if (typeof a !== "number" || typeof b !== "number") return String(a).localeCompare(String(b));
-        if (Number.isNaN(a) || Number.isNaN(b)) return 0;
-        return a - b;
-      };
-      const empty = value => value === "" || Number.isNaN(value);
-      const rows = [...body.rows].map(row => [key(row), row]);
-      rows.sort(([a], [b]) => empty(a) - empty(b) || (down ? compare(b, a) : compare(a, b)));
-      for (const [, row] of rows) body.append(row);
-    });
-  }
-});
-"""
-
-STYLE = """
-table.sortable button.sort { all: unset; cursor: pointer; font-weight: bold; }
-table.sortable button.sort:focus-visible { outline: 2px solid; }
-table.sortable th[aria-sort=ascending] button::after { content: " \\2191"; }
-table.sortable th[aria-sort=descending] button::after { content: " \\2193"; }
-table.sortable td, table.sortable th { padding: 0.15rem 0.4rem; vertical-align: top; }
-table.sortable td.number, table.sortable th.number { text-align: right; white-space: nowrap; }
-table.sortable { width: auto; max-width: 100%; font-size: 0.85rem; }
-table td, table th, pre code { overflow-wrap: anywhere; }
-pre, pre code { white-space: pre-wrap; }
-figure img.figure-img { max-height: 30rem; max-width: 100%; width: auto; }
-details table { margin-left: 1rem; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-ul.warnings li { color: #8a3800; }
-"""

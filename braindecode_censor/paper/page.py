@@ -1,8 +1,4 @@
-"""One page on an experiment, to be sent to a colleague: everything is in the file, nothing is fetched."""
-
-import tempfile
-import warnings
-from pathlib import Path
+"""The report of an experiment: one page that holds its figures and fetches nothing."""
 
 import pandas as pd
 
@@ -10,186 +6,151 @@ from braindecode_censor.figures.folder import Missing, read_results
 from braindecode_censor.figures.plot_all import PLOTS, TABLES
 from braindecode_censor.figures.product import make
 from braindecode_censor.paper import html
-from braindecode_censor.paper.caveats import find_warnings
-from braindecode_censor.paper.selection import NESTED, RULES, SELECTED
-from braindecode_censor.paper.use import how_to_use
-from braindecode_censor.paper.wording import sentences, signed
-from braindecode_censor.storage.files import write_atomically
+from braindecode_censor.paper.selection import BASELINE, SELECTED, SELECTION_RULES
+from braindecode_censor.paper.wording import caveats, sentences, signed, usage
 
-__all__ = ["new_report", "save_report", "write_report"]
+__all__ = ["write_report"]
 
-_NESTED = "per test subject, by trainings that never saw it"
-_SECTIONS = {
-    "schematic": "Method",
-    "weights": "Search",
-    "training": "Search",
-    "leakage": "Leakage",
-    "codes": "Leakage",
-}
 _CITATION = (
     "N. Smedemark-Margulies, Y. Wang, T. Koike-Akino, D. Erdoğmuş: AutoTransfer: Subject Transfer Learning with "
     "Censored Representations on Biosignals Data, 2022 (the method)",
     "the braindecode-censor developers: braindecode-censor, version {version} (this implementation)",
     "the authors of Braindecode and MOABB, and of the dataset {dataset}",
 )
+_RESULTS_NOTE = (
+    "Balanced accuracy on test subjects, averaged over seeds; chance is {chance:.3f}. A gain is the decoder minus the "
+    "baseline. The gain, its interval and p (Wilcoxon) are paired over subjects."
+)
+_MORE_NOTE = (
+    "effect: rank-biserial correlation; seed_spread: standard deviation of the gain over seeds; distinguishable: the "
+    "gain exceeds that spread; weak: gain of the half of the subjects with the lowest baseline, naive and without "
+    "regression to the mean."
+)
+_PAIRS_NOTE = (
+    "A gain is the decoder minus the reference, paired over subjects; p_holm is corrected for all pairs."
+)
+_LEAKAGE_NOTE = (
+    "Subject accuracy of a fresh logistic regression on the latent code, over all folds of the first seed, balanced "
+    "over subjects. Conditional censoring removes the information “within class”. Halves are shown of a selected "
+    "complementary decoder, which hides the subject in the first half and reveals it in the second."
+)
 
 
-def write_report(out, table, scores, chosen, leakage=None, notes=()):
-    """Draw the figures and write ``report.html``."""
-    results = read_results(out)
-    _, missing = make((*PLOTS, *TABLES), results, out / "figures")
-    notes = [*notes, *results.notes, *(f"{name} was not drawn: {reason}" for name, reason in missing.items())]
-    report = new_report(results.identity.get("dataset_code", "?"))
-    _add_summary(report, results, table, scores, leakage, notes)
-    _add_results(report, results, table, chosen)
-    _add_subjects(report, results)
-    _add_leakage(report, results)
-    _add_search(report, results)
-    _add_use(report, results, table)
-    _add_provenance(report, results)
-    return save_report(report, out)
+def write_report(result):
+    """Draw the figures and write ``report.html``; return its path."""
+    results = read_results(result.out)
+    _, missing = make((*PLOTS, *TABLES), results, result.out / "figures")
+    notes = [
+        *result.notes,
+        *results.notes,
+        *(f"{name} was not drawn: {why}" for name, why in missing.items()),
+    ]
+    page = html.Page(f"AutoTransfer on {results.identity.get('dataset_code', '?')}")
+    _add_summary(page, result, results, notes)
+    _add_results(page, result, results)
+    _add_subjects(page, results)
+    _add_leakage(page, results)
+    _add_search(page, results)
+    _add_usage(page, result, results)
+    identity = {key: value for key, value in results.identity.items() if key not in ("grid", "versions")}
+    values = {**results.provenance, **identity, **results.identity.get("versions", {})}
+    page.add("Provenance", "Dataset, options and versions", html.facts(values, "provenance"))
+    return page.write(result.out / "report.html")
 
 
-def save_report(report, out):
-    """Write a page so that it is there in full or not at all."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "report.html")
-        report.save(file, open_browser=False, overwrite=True, verbose="ERROR")
-        write_atomically(out / "report.html", file.read_bytes())
-    return out / "report.html"
-
-
-def new_report(dataset):
-    """Return an empty page with our styles."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from mne import Report  # late: it is only needed here and takes a while
-
-        report = Report(title=f"AutoTransfer on {dataset}", verbose="ERROR")
-    report.add_custom_js(html.SORTING)
-    report.add_custom_css(html.STYLE)
-    return report
-
-
-def _add_figures(report, results, section):
+def _add_figures(page, results, section):
     for plot in PLOTS:
-        file = results.folder / "figures" / f"{plot.name}.png"
-        if _SECTIONS.get(plot.name, "Results") == section and file.is_file():
-            report.add_image(file, title=plot.title, caption=plot.caption, section=section, tags=("figure",))
+        path = results.folder / "figures" / f"{plot.name}.png"
+        if plot.section == section and path.is_file():
+            page.add_figure(section, plot.title, plot.caption, path)
 
 
-def _add_html(report, title, content, section=None, tags=("table",)):
-    report.add_html("\n".join(content), title=title, section=section, tags=tags)
+def _add_table(page, results, section, name, title, *notes):
+    path = results.folder / "figures" / f"{name}.csv"  # written by `make` above
+    if path.is_file():
+        page.add(section, title, html.table(pd.read_csv(path), name), *map(html.paragraph, notes))
 
 
-def _add_summary(report, results, table, scores, leakage, notes):
+def _add_summary(page, result, results, notes):
+    page.add("Summary", "Selected configuration", html.items(sentences(result), "summary"))
     try:
         cells = results.probed("cells")
     except Missing:
         cells = None
-    n_people = scores["subject"].nunique()
-    content = [html.items(sentences(table, n_people, results.chance, leakage), "summary")]
-    if found := find_warnings(table, scores, cells):
-        content += ["<h5>Warnings</h5>", html.items(found, "warnings")]
+    if warnings := caveats(result, cells):
+        page.add("Summary", "Warnings", html.items(warnings, "warnings"))
     if notes:
-        content += ["<h5>Notes</h5>", html.items(notes, "notes")]
-    _add_html(report, "What was selected", content, tags=("summary",))
+        page.add("Summary", "Notes", html.items(notes, "notes"))
 
 
-def _add_results(report, results, table, chosen):
-    shown = table.rename_axis("decoder").reset_index()
-    short = shown[["decoder", "setting", "mean", "lower_quartile", "worst", "gain"]].copy()
+def _add_results(page, result, results):
+    table = result.table.rename_axis("decoder").reset_index()
+    short = table[["decoder", "setting", "mean", "lower_quartile", "worst", "gain"]].copy()
     short["95 % interval"] = [
-        f"{signed(low)} to {signed(high)}" for low, high in zip(shown["low"], shown["high"])
+        f"{signed(low)} to {signed(high)}" for low, high in zip(table["low"], table["high"])
     ]
-    short["p"] = shown["p"]
-    note = (
-        f"Balanced accuracy on test subjects, averaged over seeds; chance is {results.chance:.3f}. The gain, its "
-        "interval and p (Wilcoxon) are paired over subjects against the baseline."
+    short["p"] = table["p"]
+    more = table.drop(columns=["setting", "mean", "lower_quartile", "worst", "gain", "low", "high", "p"])
+    page.add(
+        "Results",
+        "Table of results",
+        html.table(short, "results"),
+        html.paragraph(_RESULTS_NOTE.format(chance=result.chance)),
+        html.items(f"AutoTransfer ({rule}): {SELECTION_RULES[rule][3]}." for rule in result.selected_by_rule),
+        html.folded("More numbers", html.table(more, "more") + html.paragraph(_MORE_NOTE)),
     )
-    rules = {**{rule: entry[3] for rule, entry in RULES.items()}, NESTED: _NESTED}
-    lines = [f"AutoTransfer ({rule}): {rules[rule]}" for rule in chosen]
-    more = (
-        "effect: rank-biserial correlation; seed_spread: standard deviation of the gain over seeds; distinguishable: "
-        "whether it is more than that; weak: gain of the half of subjects that the baseline is worst on."
-    )
-    rest = shown.drop(columns=["setting", "mean", "lower_quartile", "worst", "gain", "low", "high", "p"])
-    content = [html.table(short, "results"), html.paragraph(note), html.items(lines)]
-    content.append(html.folded("More numbers", html.table(rest, "more") + html.paragraph(more)))
-    _add_html(report, "Table of results", content, "Results")
-    _add_figures(report, results, "Results")
-    _add_table(report, results, "pairs", "Every pair of decoders", "Results")
+    _add_figures(page, results, "Results")
+    _add_table(page, results, "Results", "pairs", "Every pair of decoders", _PAIRS_NOTE)
 
 
-def _add_table(report, results, name, title, section):
-    file = results.folder / "figures" / f"{name}.csv"  # which this process has just written
-    if file.is_file():
-        _add_html(report, title, [html.table(pd.read_csv(file), name)], section)
-
-
-def _add_subjects(report, results):
+def _add_subjects(page, results):
     scores = results.by_subject
     wide = scores.rename_axis("subject").reset_index()
-    if {"baseline", SELECTED} <= set(scores.columns):
-        wide["gain"] = (scores[SELECTED] - scores["baseline"]).to_numpy()
-    content = [html.paragraph("Test score of every decoder by subject, sorted by the baseline.")]
-    content.append(html.table(wide, "subjects"))
-    _add_html(report, "All subjects", content, "Subjects")
+    if {BASELINE, SELECTED} <= set(scores.columns):
+        wide["gain"] = (scores[SELECTED] - scores[BASELINE]).to_numpy()
+    note = html.paragraph("Test score of every decoder by subject, sorted by the baseline.")
+    page.add("Subjects", "All subjects", note, html.table(wide, "subjects"))
     columns = ["setting", "seed", "valid_subject", "score", "score_valid"]
-    best = results.scores.sort_values("score", ascending=False, kind="stable")
-    content = [html.paragraph("Every cross-validated setting and seed, the best first.")]
-    for number, subject in enumerate(scores.index):
-        mine = best.loc[best["subject"] == subject, columns]
-        content.append(html.folded(f"Subject {subject}", html.table(mine, f"subject-{number}")))
-    _add_html(report, "Subject by subject", content, "Subjects")
+    ranked = results.scores.sort_values("score", ascending=False, kind="stable")
+    tables = [
+        html.folded(
+            f"Subject {name}", html.table(ranked.loc[ranked["subject"] == name, columns], f"subject-{number}")
+        )
+        for number, name in enumerate(scores.index)
+    ]
+    note = html.paragraph("Every cross-validated configuration and seed, the best first.")
+    page.add("Subjects", "Subject by subject", note, *tables)
 
 
-def _add_leakage(report, results):
-    _add_figures(report, results, "Leakage")
+def _add_leakage(page, results):
+    _add_figures(page, results, "Subject leakage")
     try:
         frame = results.probed("leakage")
-    except Missing:  # why it is missing stands among the notes
+    except Missing:  # the notes give the reason
         return
     means = frame.groupby(["setting", "part", "view"], sort=False)[["accuracy", "chance", "excess"]].mean()
-    note = (
-        "How often a fresh logistic regression names the right subject from the latent code, over all folds of the "
-        "first seed; balanced over subjects. “within class” is what conditional censoring removes; halves are shown "
-        "of a selected complementary decoder, which hides the subject in the first and reveals it in the second."
-    )
-    _add_html(
-        report,
-        "Leakage by decoder",
-        [html.table(means.reset_index(), "leakage"), html.paragraph(note)],
-        "Leakage",
-    )
+    content = html.table(means.reset_index(), "leakage"), html.paragraph(_LEAKAGE_NOTE)
+    page.add("Subject leakage", "Subject leakage by decoder", *content)
 
 
-def _add_search(report, results):
-    _add_figures(report, results, "Search")
+def _add_search(page, results):
+    _add_figures(page, results, "Search")
     try:
-        search = results.require("search.csv", "it is written by `autotransfer run`")
-        _add_html(report, "Settings of the search", [html.table(search, "search")], "Search")
+        search = html.table(results.require("search.csv", "it is written by `autotransfer run`"), "search")
     except Missing as reason:
-        _add_html(report, "Settings of the search", [html.paragraph(str(reason))], "Search")
-    _add_table(report, results, "hyperparameters", "Values explored", "Search")
-    _add_figures(report, results, "Method")
-    _add_table(report, results, "penalties", "Penalties", "Method")
+        search = html.paragraph(str(reason))
+    page.add("Search", "Configurations of the search", search)
+    _add_table(page, results, "Search", "hyperparameters", "Values explored")
+    _add_figures(page, results, "Method")
+    _add_table(page, results, "Method", "penalties", "Penalties")
 
 
-def _add_use(report, results, table):
-    lines, words = how_to_use(results, table.loc[SELECTED, "setting"])
+def _add_usage(page, result, results):
+    words, lines = usage(result.table.loc[SELECTED, "setting"], results)
     if lines:
-        content = [html.paragraph(words), html.code(lines)]
-        _add_html(report, "How to use the decoder", content, "Use", tags=("use",))
-    names = {
-        "dataset": results.identity.get("dataset_code", ""),
-        "version": results.identity.get("versions", {}).get("braindecode-censor", ""),
-    }
-    cite = html.items([line.format(**names) for line in _CITATION])
-    _add_html(report, "How to cite", [cite], "Use", tags=("use",))
-
-
-def _add_provenance(report, results):
-    identity = {key: value for key, value in results.identity.items() if key not in ("grid", "versions")}
-    values = {**results.provenance, **identity, **results.identity.get("versions", {})}
-    _add_html(report, "Provenance", [html.facts(values, "provenance")], tags=("provenance",))
+        page.add("Use", "Use of the decoder", html.paragraph(words), html.code(lines))
+    version = results.identity.get("versions", {}).get("braindecode-censor", "")
+    dataset = results.identity.get("dataset_code", "")
+    page.add(
+        "Use", "How to cite", html.items(line.format(version=version, dataset=dataset) for line in _CITATION)
+    )

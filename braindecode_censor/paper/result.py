@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: the choice, tables as CSV, and a report."""
+"""Results of an experiment: what the rules select, tables as CSV, and the report."""
 
 import json
 from dataclasses import dataclass, replace
@@ -9,44 +9,44 @@ import pandas as pd
 from braindecode_censor.paper.identity import read_experiment
 from braindecode_censor.paper.page import write_report
 from braindecode_censor.paper.probing import leakage_of, probe
-from braindecode_censor.paper.summary import choices, summarise
+from braindecode_censor.paper.selection import apply_rules, summarise
+from braindecode_censor.paper.stored import open_store
 from braindecode_censor.paper.tables import TableError, read_index, read_table, write_sealed, write_table
 from braindecode_censor.paper.wording import describe_result
 from braindecode_censor.storage.files import locked
-from braindecode_censor.storage.trainings import TrainingCache
 
 __all__ = ["Result", "finish", "read_result"]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came out of an experiment.
+    """Results of an experiment.
 
     Parameters
     ----------
     selected : str
-        The setting that the paper's rule chooses.
-    chosen : dict of str to str or Series
-        What every rule chooses.
+        The configuration that the paper's rule selects.
+    selected_by_rule : dict of str to str
+        The configuration that every rule selects.
     table : DataFrame
         Baseline, methods and rules side by side.
     scores : DataFrame
-        One row per setting, seed and test subject.
+        One row per configuration, seed and test subject.
     report : Path or None
-        A page with the table and figures; None if it was not asked for.
+        The report; None if it was not requested.
     out : Path
         Folder of the experiment.
     chance : float
-        Balanced accuracy of a decoder that guesses.
+        Balanced accuracy of guessing.
     leakage : Series or None
-        How often a fresh probe names the person from the code of ``baseline`` and ``selected``, and its ``chance``;
-        None if the decoders could not be probed.
+        Subject accuracy of a fresh probe on the latent code of ``baseline`` and ``selected``, and its ``chance``; None
+        if the decoders could not be probed.
     notes : tuple of str
-        What is missing or damaged.
+        Missing or damaged files.
     """
 
     selected: str
-    chosen: dict
+    selected_by_rule: dict
     table: pd.DataFrame
     scores: pd.DataFrame
     report: Path | None
@@ -61,30 +61,33 @@ class Result:
         Returns
         -------
         content : dict
-            ``selected``, ``chosen``, ``table``, ``scores``, ``chance``, ``leakage``, ``notes``, ``report`` and ``out``.
+            The attributes under their names.
         """
-        frames = {
+        return {
+            "selected": self.selected,
+            "selected_by_rule": self.selected_by_rule,
             "table": json.loads(self.table.reset_index().to_json(orient="records", double_precision=15)),
             "scores": json.loads(self.scores.to_json(orient="records", double_precision=15)),
+            "chance": self.chance,
+            "leakage": None if self.leakage is None else self.leakage.to_dict(),
+            "notes": list(self.notes),
+            "report": self.report and str(self.report),
+            "out": str(self.out),
         }
-        leakage = None if self.leakage is None else self.leakage.to_dict()
-        facts = {"chance": self.chance, "leakage": leakage, "notes": list(self.notes)}
-        places = {"report": self.report and str(self.report), "out": str(self.out)}
-        return {"selected": self.selected, "chosen": _plain(self.chosen), **frames, **facts, **places}
 
     def describe(self):
-        """Say what came out, for a terminal.
+        """Return the results as text for a terminal.
 
         Returns
         -------
         text : str
-            Sentences, the table, and where to look.
+            Sentences, the table, and the paths of results and report.
         """
         return describe_result(self)
 
 
 def read_result(out, report=True):
-    """Read a finished experiment and write its table and report anew.
+    """Read a finished experiment and write its table and report again.
 
     Parameters
     ----------
@@ -95,58 +98,50 @@ def read_result(out, report=True):
 
     Returns
     -------
-    result : Result or TransferResult
+    result : Result
         As :meth:`AutoTransfer.run` returned it.
     """
-    identity = read_experiment(out)["identity"]
+    read_experiment(out)  # an error names what is missing or was changed
     if not (out / "scores.csv").is_file():
-        raise ValueError(f"out={str(out)!r} is not finished yet: call `autotransfer resume` first.")
+        raise ValueError(f"out={str(out)!r} is not finished: call `autotransfer resume` first.")
     with locked(out):
-        inner = read_table(out, "nested.csv") if identity["nested"] else None
-        return finish(out, read_table(out, "scores.csv"), inner, report=report)
+        return finish(out, read_table(out, "scores.csv"), report=report)
 
 
-def finish(out, scores, inner=None, recording=None, report=True):
-    """Select, and write tables and report."""
-    chosen = choices(scores, inner)
-    table = summarise(scores, chosen)
+def finish(out, scores, data=None, report=True):
+    """Apply the rules and write tables and report."""
+    selected_by_rule = apply_rules(scores)
+    table = summarise(scores, selected_by_rule)
     write_table(out, "scores.csv", scores)
     write_table(out, "table.csv", table.reset_index())
-    write_sealed(out, "chosen.json", json.dumps(_plain(chosen), indent=1).encode())
+    write_sealed(out, "selected.json", json.dumps(selected_by_rule, indent=1).encode())
     chance = 1 / len(read_experiment(out)["identity"]["classes"])
-    result = Result(chosen["paper"], chosen, table, scores, None, out, chance)
-    return _with_report(result, recording) if report else result
+    result = Result(selected_by_rule["paper"], selected_by_rule, table, scores, None, out, chance)
+    return _with_report(result, data) if report else result
 
 
-def _with_report(result, recording):
-    notes = damaged_trainings(result.out)
+def _with_report(result, data):
+    notes = _damaged_trainings(result.out)
     try:
-        probe(result.out, result.table, recording)
+        probe(result.out, result.table, data)
     except (ValueError, OSError) as error:
-        # the dataset is elsewhere, or the trainings are: a report without leakage is still a report
+        # The dataset or the trainings may be elsewhere: the report does without subject leakage then.
         notes.append(f"The stored decoders were not probed: {error}")
     leakage = leakage_of(result.out, result.selected)
-    page = write_report(result.out, result.table, result.scores, result.chosen, leakage, notes)
-    return replace(result, report=page, leakage=leakage, notes=tuple(notes))
+    result = replace(result, leakage=leakage, notes=tuple(notes))
+    return replace(result, report=write_report(result))
 
 
-def damaged_trainings(out):
-    """Name the trainings of the cross-validation that are damaged or gone."""
+def _damaged_trainings(out):
+    """Return one note per training of the cross-validation that is damaged or missing."""
     try:
         index = read_index(out)
     except TableError as error:
         return [str(error)]
-    cache = TrainingCache(out / "trainings")
+    store = open_store(out)
     return [
-        f"Training {row.key[:12]} ({row.setting}, seed {row.seed}, without subject {row.subject}) is damaged or gone: "
-        f"`autotransfer resume --out {out}` trains it again."
+        f"Training {row.key[:12]} ({row.setting}, seed {row.seed}, without subject {row.subject}) is damaged or "
+        f"missing: `autotransfer resume --out {out}` repeats it."
         for row in index.itertuples()
-        if cache.is_damaged(row.key)
+        if store.read(row.key) is None
     ]
-
-
-def _plain(chosen):
-    return {
-        rule: c if isinstance(c, str) else {str(subject): name for subject, name in c.items()}
-        for rule, c in chosen.items()
-    }

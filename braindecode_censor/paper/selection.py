@@ -1,93 +1,120 @@
-"""Which setting to trust: the paper's rule, its relatives, and one that never looks at the test subject."""
+"""Selection rules of the paper, and the table of results that compares what they select."""
 
 import numpy as np
 import pandas as pd
 
 from braindecode_censor._check import check_choice
+from braindecode_censor.paper.statistics import compare, gain_of_weak_subjects, lower_quartile, seed_spread
+from braindecode_censor.penalties.measures import MEASURES
 
 __all__ = [
-    "NESTED",
-    "ORACLE",
-    "RULES",
+    "BASELINE",
     "SELECTED",
-    "SUMMARIES",
+    "SELECTION_RULES",
+    "apply_rules",
     "best_of_each_method",
     "choose",
-    "choose_nested",
-    "lower_quartile",
+    "decoders_of",
+    "scores_of",
+    "summarise",
 ]
 
-#: Name of the rule that looks at test scores.
-ORACLE = "oracle"
-#: Name of the rule that never saw the test subject.
-NESTED = "nested"
+#: Method and configuration without censoring.
+BASELINE = "baseline"
 #: Row of the table of results that holds what the paper's rule selects.
 SELECTED = "AutoTransfer (paper)"
-#: Rule -> column it looks at, how it sums up the folds, whether the baseline may be chosen, what it is.
-RULES = {
+#: Rule -> column that it reads, summary of a configuration's folds, whether the baseline is a candidate, description.
+SELECTION_RULES = {
     "paper": (
         "score_valid",
-        "quartile",
+        lower_quartile,
         False,
-        "highest 25th percentile of validation accuracy (a test subject trains and validates other folds)",
+        "highest lower quartile of validation accuracy (a test subject trains and validates other folds)",
     ),
-    "paper+baseline": ("score_valid", "quartile", True, "the same, and no censoring is a candidate, too"),
-    "mean": ("score_valid", "mean", False, "highest mean of validation accuracy"),
-    ORACLE: ("score", "quartile", True, "highest 25th percentile of TEST accuracy: unattainable, a ceiling"),
+    "paper+baseline": ("score_valid", lower_quartile, True, "the same, with the baseline as a candidate"),
+    "mean": ("score_valid", np.mean, False, "highest mean of validation accuracy"),
+    "oracle": (
+        "score",
+        lower_quartile,
+        True,
+        "highest lower quartile of TEST accuracy, which no rule can know: a ceiling of the lower quartile. Its "
+        "mean may be lower than that of other rows",
+    ),
 }
 
 
-def lower_quartile(values):
-    """Return the 25th percentile with linear interpolation."""
-    return float(np.percentile(np.asarray(values, dtype=float), 25))
-
-
-#: How a rule sums up the folds -> function of their scores.
-SUMMARIES = {"quartile": lower_quartile, "mean": lambda values: float(np.mean(values))}
-
-
 def choose(scores, rule="paper"):
-    """Choose one setting for all folds."""
-    column, summary, with_baseline, _ = RULES[check_choice("rule", rule, RULES)]
+    """Return the configuration that a rule selects for all folds."""
+    column, summary, with_baseline, _ = SELECTION_RULES[check_choice("rule", rule, SELECTION_RULES)]
     if not with_baseline:
-        scores = scores[scores["method"] != "baseline"]
+        scores = scores[scores["method"] != BASELINE]
     if scores.empty:
-        raise ValueError(f"rule={rule!r} has nothing to choose from: no censored setting has scores.")
+        raise ValueError(f"rule={rule!r} has nothing to choose from: no censored configuration has scores.")
     folds = scores.groupby(["setting", "subject"], sort=False)[column].mean()
-    return folds.groupby("setting", sort=False).agg(SUMMARIES[summary]).idxmax()
+    return folds.groupby("setting", sort=False).agg(lambda values: float(summary(values))).idxmax()
 
 
-def choose_nested(inner, tested=None):
-    """Choose a setting for every test subject by trainings that never saw that subject."""
-    candidates = inner[inner["method"] != "baseline"]
-    if tested is not None:
-        candidates = candidates[candidates["setting"].isin(set(tested))]
-    # a failed training has no validation subject; its NaN must not vanish
-    folds = candidates.groupby(["subject", "setting", "valid_subject"], sort=False, dropna=False)[
-        "score_valid"
-    ]
-    folds = folds.agg(lambda seeds: seeds.mean(skipna=False))
-    quartiles = folds.groupby(["subject", "setting"], sort=False).agg(lower_quartile).dropna()
-    best = {subject: group.idxmax()[1] for subject, group in quartiles.groupby("subject", sort=False)}
-    choice = {subject: best.get(subject, "baseline") for subject in inner["subject"].unique()}
-    return pd.Series(choice).rename_axis("subject")
+def apply_rules(scores):
+    """Return the configuration that every rule selects."""
+    candidates = scores[scores["method"].isin([BASELINE, *MEASURES])]
+    return {rule: choose(candidates, rule) for rule in SELECTION_RULES}
 
 
 def best_of_each_method(scores, top=3, column="score_valid"):
-    """Return the best settings of each method."""
+    """Return the names of the best configurations of each method."""
     means = scores.groupby(["method", "setting"], sort=False)[column].mean().dropna()
-    found = []
+    names = []
     for _, group in means.groupby("method", sort=False):
         ranked = group.sort_values(ascending=False, kind="stable")
-        found += [setting for _, setting in ranked.index[:top]]
-    return found
+        names += ranked.index.get_level_values("setting")[:top].tolist()
+    return names
 
 
-def scores_of_choice(scores, choice):
-    """Return the rows that a choice stands for."""
-    if isinstance(choice, pd.Series):
-        wanted = scores["subject"].map(choice)
-        scores = scores[scores["setting"] == wanted]
-    else:
-        scores = scores[scores["setting"] == choice]
-    return scores.pivot_table(index="subject", columns="seed", values="score", sort=True)
+def scores_of(scores, setting):
+    """Return the test scores of a configuration, one row per subject and one column per seed."""
+    rows = scores[scores["setting"] == setting]
+    return rows.pivot_table(index="subject", columns="seed", values="score", sort=True)
+
+
+def decoders_of(scores, selected_by_rule):
+    """Return which configuration every decoder of a comparison is: baseline, methods, rules, other pipelines."""
+    decoders = {BASELINE: BASELINE}
+    for method in MEASURES:
+        rows = scores[(scores["method"] == method) & scores["score_valid"].notna()]
+        if len(rows):
+            decoders[method] = choose(rows)
+    decoders |= {f"AutoTransfer ({rule})": setting for rule, setting in selected_by_rule.items()}
+    references = scores.loc[~scores["method"].isin([BASELINE, *MEASURES]), "setting"]
+    return decoders | {name: name for name in references.unique()}
+
+
+def summarise(scores, selected_by_rule):
+    """Return the table of results, one row per decoder."""
+    baseline = scores_of(scores, BASELINE)
+    rows = {
+        name: _summary_row(setting, scores_of(scores, setting), baseline)
+        for name, setting in decoders_of(scores, selected_by_rule).items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("decoder")
+
+
+def _summary_row(setting, scores, baseline):
+    baseline = baseline[scores.columns]  # the same seeds
+    means, baseline_means = scores.mean(axis=1), baseline.mean(axis=1)
+    gain, gain_quartile = seed_spread(scores, baseline), seed_spread(scores, baseline, lower_quartile)
+    weak = gain_of_weak_subjects(scores, baseline)
+    return {
+        "setting": setting,
+        "mean": means.mean(),
+        "lower_quartile": lower_quartile(means),
+        "worst": means.min(),
+        "seeds": scores.shape[1],
+        **compare(means, baseline_means),
+        "gain_lower_quartile": lower_quartile(means) - lower_quartile(baseline_means),
+        "seed_spread": gain["spread"],
+        "distinguishable": gain["distinguishable"],
+        "seed_spread_lower_quartile": gain_quartile["spread"],
+        "distinguishable_lower_quartile": gain_quartile["distinguishable"],
+        "weak_naive": weak["naive"],
+        "weak_fair": weak["fair"],
+    }

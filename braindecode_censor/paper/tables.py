@@ -1,15 +1,12 @@
-"""Tables that are derived from trainings: written with a checksum, and read back only as it matches.
+"""Tables with a checksum in ``SHA256SUMS``, in the form of ``sha256sum -c``; a changed table is refused."""
 
-The checksums of all of them lie in ``SHA256SUMS``, in the form that ``sha256sum -c`` takes.
-"""
-
-import hashlib
 import io
 from pathlib import Path
 
 import pandas as pd
 
 from braindecode_censor.storage.files import write_atomically
+from braindecode_censor.storage.seal import digest
 
 __all__ = [
     "INDEX",
@@ -26,52 +23,52 @@ __all__ = [
 ]
 
 _SUMS = "SHA256SUMS"
-#: Which file of the trainings belongs to which fold of the cross-validation.
+#: Table of the stored trainings: configuration, seed, test subject and key.
 INDEX = "trainings/index.csv"
 
 
 class TableError(ValueError):
-    """A table is missing, or is not what was written; the message says what to do."""
+    """A table is missing or was changed; the message gives the remedy."""
 
 
 def write_sealed(out, name, content):
-    """Write a file and note its checksum."""
+    """Write a file and record its checksum."""
     write_atomically(Path(out, name), content)
     seal(out, name)
 
 
 def seal(out, name):
-    """Note the checksum of a file that somebody else has written."""
-    _write_sums(out, {**_read_sums(out), name: _checksum(Path(out, name).read_bytes())})
+    """Record the checksum of a file that another library has written."""
+    _write_sums(out, {**_read_sums(out), name: digest(Path(out, name).read_bytes())})
 
 
 def break_seal(out, name):
-    """Forget the checksum of a file that is about to be changed."""
+    """Remove the checksum of a file that is about to be changed."""
     sums = _read_sums(out)
     if sums.pop(name, None) is not None:
         _write_sums(out, sums)
 
 
 def was_changed(out, name):
-    """Tell whether a file differs from what was sealed."""
-    path, known = Path(out, name), _read_sums(out).get(name)
-    return known is not None and path.is_file() and _checksum(path.read_bytes()) != known
+    """Return whether a file differs from what was sealed."""
+    path, checksum = Path(out, name), _read_sums(out).get(name)
+    return checksum is not None and path.is_file() and digest(path.read_bytes()) != checksum
 
 
 def read_sealed(out, name):
     """Return the content of a file if it is what was written."""
-    remedy = f"`autotransfer resume --out {out}` writes it anew from the finished trainings"
+    remedy = f"`autotransfer resume --out {out}` writes it again from the finished trainings"
     try:
         content = Path(out, name).read_bytes()
     except OSError:
-        raise TableError(f"{Path(out, name)} is not there: {remedy}.") from None
-    if _read_sums(out).get(name) != _checksum(content):
-        raise TableError(f"{Path(out, name)} is not what was written (see {_SUMS}): {remedy}.")
+        raise TableError(f"{Path(out, name)} is missing: {remedy}.") from None
+    if _read_sums(out).get(name) != digest(content):
+        raise TableError(f"{Path(out, name)} was changed after it was written (see {_SUMS}): {remedy}.")
     return content
 
 
 def is_intact(out, name):
-    """Tell whether a file is there and is what was written."""
+    """Return whether a file exists and equals what was written."""
     try:
         read_sealed(out, name)
     except TableError:
@@ -85,13 +82,13 @@ def write_table(out, name, frame):
 
 
 def read_table(out, name):
-    """Return a frame that :func:`write_table` wrote; anything else is refused."""
+    """Read a frame that :func:`write_table` wrote."""
     content = read_sealed(out, name)
     return pd.read_csv(io.BytesIO(content)) if content.strip() else pd.DataFrame()
 
 
 def read_index(out):
-    """Return which file holds which training of the cross-validation."""
+    """Return the table of the stored trainings, empty where there is none."""
     if not Path(out, INDEX).is_file():
         return pd.DataFrame(columns=["setting", "seed", "subject", "key"])
     return read_table(out, INDEX)
@@ -109,7 +106,3 @@ def _read_sums(out):
 def _write_sums(out, sums):
     lines = [f"{sums[name]}  {name}\n" for name in sorted(sums)]
     write_atomically(Path(out, _SUMS), "".join(lines).encode())
-
-
-def _checksum(content):
-    return hashlib.sha256(content).hexdigest()

@@ -1,12 +1,14 @@
-"""What came out, in words and in a table for a terminal: first the sentences, then numbers that fit 100 columns."""
+"""Results of an experiment in words: sentences, caveats, lines of code, and a table for a terminal."""
 
 from textwrap import fill
 
 import pandas as pd
+from scipy.stats import spearmanr
 
-from braindecode_censor.paper.selection import SELECTED
+from braindecode_censor.paper.selection import BASELINE, SELECTED
+from braindecode_censor.paper.tables import TableError, read_index
 
-__all__ = ["describe_result", "narrow_table", "sentences", "signed"]
+__all__ = ["caveats", "describe_result", "narrow_table", "sentences", "signed", "usage"]
 
 _COLUMNS = {
     "setting": "setting",
@@ -15,58 +17,146 @@ _COLUMNS = {
     "worst": "worst",
     "gain": "gain",
 }
-_LONGEST = 28  # letters of a setting's name
+_MAX_LETTERS = 28  # of a configuration's name in the terminal
+_MIN_TRIALS = 10  # per class and subject; with fewer, an accuracy moves in steps of more than a tenth
+_MIN_SETTINGS = 4  # for a rank correlation
+_USAGE = """\
+from braindecode_censor.paper.probing import load_data, load_decoder
+
+folder = {folder!r}
+clf = load_decoder(folder, "{key}")
+
+trials = load_data(folder)  # the dataset of the experiment with the same preprocessing
+X = trials.X[trials.subjects == {subject!r}]  # trials × channels × samples; new trials need the same preprocessing
+names = {classes!r}
+print([names[number] for number in clf.predict(X)])
+"""
 
 
-def sentences(table, n_people, chance, leakage=None):
-    """Say what was selected and what it is worth."""
-    row, baseline = table.loc[SELECTED], table.loc["baseline"]
-    interval = f"95 % interval over {n_people} people {signed(row['low'])} to {signed(row['high'])}"
-    found = [
+def sentences(result):
+    """Return the result in sentences: the selected configuration, its gain, and its subject leakage."""
+    row, baseline = result.table.loc[SELECTED], result.table.loc[BASELINE]
+    n_subjects = result.scores["subject"].nunique()
+    interval = f"95 % interval over {n_subjects} subjects {signed(row['low'])} to {signed(row['high'])}"
+    lines = [
         f"Selected: {row['setting']}.",
-        f"On people it has never seen it decodes with a balanced accuracy of {row['mean']:.3f}; without censoring it "
-        f"is {baseline['mean']:.3f}, and chance is {chance:.3f}.",
+        f"On subjects that were not in the training data it reaches a balanced accuracy of {row['mean']:.3f}; without "
+        f"censoring it is {baseline['mean']:.3f}, and chance is {result.chance:.3f}.",
         f"Gain over the baseline: {signed(row['gain'])} ({interval}, p = {row['p']:.3f}); in the lower quartile "
         f"{signed(row['gain_lower_quartile'])}.",
-        _about_seeds(int(row["seeds"]), row["distinguishable"]),
     ]
-    if leakage is not None:
-        before, after, guess = leakage[["baseline", "selected", "chance"]]
-        found.append(
-            f"Leakage: from the latent code a fresh probe names the person in {before:.0%} of the trials before "
-            f"censoring and in {after:.0%} after it (chance {guess:.0%})."
+    if row["seeds"] < 2:
+        lines.append("One seed cannot show whether the gain exceeds the spread over seeds.")
+    else:
+        verb = "exceeds" if row["distinguishable"] else "does not exceed"
+        lines.append(f"Over {int(row['seeds'])} seeds the gain {verb} the spread over seeds.")
+    if result.leakage is not None:
+        before, after, chance = result.leakage[["baseline", "selected", "chance"]]
+        lines.append(
+            f"Subject leakage: a fresh probe on the latent code names the subject in {before:.0%} of the trials "
+            f"without censoring and in {after:.0%} with it (chance {chance:.0%})."
         )
-    if "riemann" in table.index:
-        classical = table.loc["riemann", "mean"]
-        found.append(f"A classical reference, covariances in the tangent space, reaches {classical:.3f}.")
-    return found
+    if "riemann" in result.table.index:
+        accuracy = result.table.loc["riemann", "mean"]
+        lines.append(f"A classical reference, covariances in the tangent space, reaches {accuracy:.3f}.")
+    return lines
+
+
+def caveats(result, cells=None):
+    """Return reasons to read the results with care; `cells` counts the trials of every subject and class."""
+    scores = result.scores
+    lines = [*_trial_caveats(cells), *_gain_caveats(result.table.loc[SELECTED]), *_agreement_caveats(scores)]
+    missing = int(scores["score"].isna().sum())
+    if missing:
+        lines.append(f"{missing} of {len(scores)} test scores are not a number and were left out.")
+    return lines
+
+
+def _trial_caveats(cells):
+    small = cells[cells["trials"] < _MIN_TRIALS] if cells is not None else ()
+    if not len(small):
+        return []
+    names = ", ".join(f"subject {r.subject} class {r.label}: {r.trials}" for r in small.head(6).itertuples())
+    more = f" and {len(small) - 6} more" if len(small) > 6 else ""
+    return [
+        f"Too few trials: {len(small)} of {len(cells)} cells of subject and class hold fewer than {_MIN_TRIALS} "
+        f"({names}{more}). Their scores are coarse, and conditional censoring has little to compare within a class."
+    ]
+
+
+def _gain_caveats(row):
+    lines = []
+    interval = (
+        f"{signed(row['gain'])} (95 % interval over subjects {signed(row['low'])} to {signed(row['high'])})"
+    )
+    if row["gain"] <= 0:
+        lines.append(f"No gain: the selected decoder is not better than the baseline, {interval}.")
+    elif row["low"] <= 0:
+        lines.append(f"No certain gain: the interval of the gain contains zero, {interval}.")
+    if row["seeds"] < 2:
+        lines.append("One seed: another seed may give another result.")
+    elif row["gain"] > 0 and not row["distinguishable"]:
+        lines.append("The gain is not distinguishable from the spread over seeds.")
+    return lines
+
+
+def _agreement_caveats(scores):
+    means = scores.groupby("setting")[["score_valid", "score"]].mean().dropna()
+    if len(means) < _MIN_SETTINGS or means.nunique().min() < 2:
+        return []
+    rho = float(spearmanr(means["score_valid"], means["score"]).statistic)
+    if rho > 0.3:
+        return []
+    return [
+        f"Validation and test disagree: over {len(means)} configurations their scores correlate by {rho:+.2f} "
+        "(Spearman), so selection by validation is little better than chance here."
+    ]
+
+
+def usage(setting, results):
+    """Return a sentence and lines of code that use the fold of a configuration with the best validation score."""
+    try:
+        index = read_index(results.folder)
+    except TableError:
+        return "", ""
+    folds = results.scores[results.scores["setting"] == setting].merge(
+        index, on=["setting", "seed", "subject"]
+    )
+    if folds.empty:
+        return "", ""
+    best = folds.sort_values("score_valid", ascending=False, kind="stable").iloc[0]
+    subject = best["subject"].item() if hasattr(best["subject"], "item") else best["subject"]
+    folder, classes = str(results.folder.resolve()), results.identity["classes"]
+    words = (
+        f"The decoder of every fold is stored. This one was trained without subject {subject} and has the best "
+        "validation score. The lines print the classes of that subject's trials."
+    )
+    return words, _USAGE.format(folder=folder, key=best["key"], subject=subject, classes=classes)
 
 
 def describe_result(result):
-    """Say what came out of an experiment, for a terminal."""
-    n_people = result.scores["subject"].nunique()
-    said = sentences(result.table, n_people, result.chance, result.leakage)
-    lines = [*(fill(sentence, 100) for sentence in said), "", narrow_table(result.table)]
+    """Return the result as text for a terminal."""
+    lines = [*(fill(sentence, 100) for sentence in sentences(result)), "", narrow_table(result.table)]
     lines += ["", f"Results: {result.out}"] + ([f"Report:  {result.report}"] if result.report else [])
     return "\n".join(lines)
 
 
 def narrow_table(table):
     """Return the table of results in at most 100 columns."""
-    shown = table[list(_COLUMNS)].rename(columns=_COLUMNS).assign(p=table["p"])
-    shown["setting"] = [_cut(name) for name in shown["setting"]]
-    numbers = shown.columns.drop("setting")
-    shown[numbers] = shown[numbers].map(_number)
-    rows = [["decoder", *shown.columns], *([name, *row] for name, row in zip(shown.index, shown.to_numpy()))]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    aligned = [
-        [
-            text.ljust(width) if k < 2 else text.rjust(width)
-            for k, (text, width) in enumerate(zip(row, widths))
-        ]
+    frame = table[list(_COLUMNS)].rename(columns=_COLUMNS).assign(p=table["p"])
+    short = [
+        name if len(name) <= _MAX_LETTERS else name[: _MAX_LETTERS - 1] + "…" for name in frame["setting"]
+    ]
+    frame = frame.drop(columns="setting").map(_number)
+    frame.insert(0, "setting", short)
+    frame = frame.rename_axis("decoder").reset_index()
+    widths = [max(map(len, [name, *frame[name]])) for name in frame]
+    rows = [list(frame.columns), *frame.to_numpy().tolist()]
+    lines = [
+        "  ".join(cell.ljust(n) if k < 2 else cell.rjust(n) for k, (cell, n) in enumerate(zip(row, widths)))
         for row in rows
     ]
-    return "\n".join("  ".join(row).rstrip() for row in aligned)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def signed(value):
@@ -75,16 +165,5 @@ def signed(value):
     return f"{rounded:+.3f}" if rounded else "0.000"
 
 
-def _about_seeds(seeds, distinguishable):
-    if seeds < 2:
-        return "One seed cannot tell whether that is more than the luck of the seed."
-    told = "more" if distinguishable else "not more"
-    return f"Over {seeds} seeds that is {told} than the luck of the seed."
-
-
 def _number(value):
     return "–" if pd.isna(value) else f"{round(float(value), 3) + 0.0:.3f}"
-
-
-def _cut(name):
-    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"

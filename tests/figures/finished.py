@@ -1,4 +1,4 @@
-"""One finished experiment with every method and two seeds, made once per run and copied by whoever spoils it."""
+"""One finished experiment with every method and two seeds, made once per run; tests change copies."""
 
 import shutil
 import warnings
@@ -20,7 +20,7 @@ SUBJECTS = 4
 
 @cache
 def finished():
-    """Return its folder; nobody may change it."""
+    """Return its folder, to be read only."""
     return once("finished", _make)
 
 
@@ -28,7 +28,7 @@ def _make(out):
     moabb.set_log_level("error")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        experiment(out, FULL_GRID, seeds=2).run()
+        experiment(out, FULL_GRID, n_seeds=2).run()
 
 
 def spoilt(path, change=None):
@@ -42,13 +42,13 @@ def spoilt(path, change=None):
 
 @contextmanager
 def few_figures(*names):
-    """Let reports draw these figures alone: all of them take most of a report's time."""
+    """Limit reports to these figures, since all of them take most of a report's time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "PLOTS", [plot for plot in page.PLOTS if plot.name in names])
         yield
 
 
 def claim(path, **changes):
-    """Make the experiment's file say something else, with checksums as if it had always said so."""
+    """Change the experiment's file, with valid checksums."""
     content = read_experiment(path)
     _write(path / "experiment.json", {**content["identity"], **changes}, content["provenance"])

@@ -1,6 +1,4 @@
-"""Do the figures show the numbers of the folder, all of them, in the right place and colour?"""
-
-import json
+"""The figures show the numbers of the folder, at the right position and in the right colour."""
 
 import matplotlib.colors
 import numpy as np
@@ -20,6 +18,8 @@ from braindecode_censor.figures import (
 from braindecode_censor.figures.plot_all import PLOTS
 from braindecode_censor.figures.style import PALETTE, colour_of, label_of
 from braindecode_censor.paper.selection import SELECTED
+from braindecode_censor.paper.stored import read_result
+from braindecode_censor.paper.tables import read_index
 
 METHODS = ["adv", "mige", "mmd", "pairmmd", "began"]
 DECODERS = ["baseline", *METHODS, SELECTED]
@@ -107,14 +107,14 @@ def test_subjects_are_in_the_order_of_the_baseline(drawn, scores):
     assert (np.diff(baseline) >= 0).all() and np.ptp(baseline) > 0
 
 
-def test_colours_are_the_same_left_and_right_and_differ_between_methods(drawn):
+def test_decoders_look_the_same_in_both_panels(drawn):
     folds, _ = _folds_and_means(drawn.axes[0])
-    left, right = [_colour(line) for line in folds], [_colour(line) for line in _data_lines(drawn.axes[1])]
-    assert left == right and len(set(left)) == len(DECODERS)
-    markers = [line.get_marker() for line in folds]
-    assert markers == [line.get_marker() for line in _data_lines(drawn.axes[1])] and len(set(markers)) == len(
-        DECODERS
-    )
+    looks = [
+        [(_colour(line), line.get_marker()) for line in lines]
+        for lines in (folds, _data_lines(drawn.axes[1]))
+    ]
+    assert looks[0] == looks[1]
+    assert all(len(set(values)) == len(DECODERS) for values in zip(*looks[0]))
 
 
 def _luminance(colour):
@@ -170,12 +170,9 @@ def test_ranks_are_means_over_subjects(results, scores):
     )
     pairs = plot_ranks.pairs(results)
     assert len(pairs) == 15 and (pairs["p_holm"] >= pairs["p"]).all()
-
-
-def test_holm_is_the_textbooks():
-    np.testing.assert_allclose(
-        plot_ranks._holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02]
-    )
+    table = pd.read_csv(results.folder / "table.csv", index_col="decoder")
+    gains = pairs[pairs["reference"] == "baseline"].set_index("decoder")["gain"]
+    np.testing.assert_allclose(gains[METHODS], table.loc[METHODS, "gain"])  # one sign in both tables
 
 
 def test_weights_show_the_search_and_the_tested_settings(results):
@@ -193,16 +190,15 @@ def test_weights_show_the_search_and_the_tested_settings(results):
 
 def test_training_curves_are_the_records_of_the_trainings(results):
     frame = plot_training.numbers(results)
-    index = pd.read_csv(results.folder / "trainings" / "index.csv")
     assert set(frame["decoder"]) == {"baseline", *METHODS}
+    index = read_index(results.folder)
     index = index[(index["setting"] == results.decoders["adv"]) & (index["seed"] == 0)]
-    for subject, key in index.set_index("subject")["key"].items():
-        history = json.loads((results.folder / "trainings" / f"{key}.json").read_text())["history"]
-        mine = frame[(frame["decoder"] == "adv") & (frame["subject"] == subject)]
-        np.testing.assert_allclose(mine["train_loss"], history["train_loss"])
-        np.testing.assert_allclose(mine["penalty"], history["subject_penalty"])
-        np.testing.assert_allclose(mine["subject_accuracy"], history["subject_accuracy"])
     assert len(index) == SUBJECTS
+    for row in index.itertuples():
+        history = read_result(results.folder, row.key).record["history"]
+        curves = frame[(frame["decoder"] == "adv") & (frame["subject"] == row.subject)]
+        for column, name in (("train_loss",) * 2, ("penalty", "subject_penalty"), ("subject_accuracy",) * 2):
+            np.testing.assert_allclose(curves[column], history[name])
     assert frame.query("decoder == 'baseline'")["penalty"].isna().all()
     assert frame.query("decoder == 'mmd'")["penalty"].notna().all()
 

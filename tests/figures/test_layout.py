@@ -1,4 +1,4 @@
-"""Can every label be read at the width of the paper's column: none cut off, none over another?"""
+"""Every label can be read at the width of the paper's column: none is cut off, none covers another."""
 
 import matplotlib
 import numpy as np
@@ -16,7 +16,7 @@ NAMES = [plot.name for plot in PLOTS]
 
 
 def many(scores):
-    """Sixteen people with long names that hold what LaTeX and HTML take for their own."""
+    """Sixteen subjects with long names that hold special characters of LaTeX and HTML."""
     copies = []
     for k in range(4):
         copy = scores.copy()
@@ -92,17 +92,17 @@ def test_labels_fit(name, results):
 
 
 @pytest.mark.parametrize("name", ["results", "gains"])
-def test_labels_of_many_people_with_long_names_fit(name, crowded):
+def test_labels_of_many_subjects_with_long_names_fit(name, crowded):
     figure = PLOTS[NAMES.index(name)].figure(crowded)
     check(figure)
     assert len(figure.axes[0 if name == "gains" else 1].get_xticklabels()) == 16
 
 
-@pytest.mark.parametrize("n_people", [5, 16, 40])
-def test_every_person_can_be_told_apart_in_the_code(n_people):
+@pytest.mark.parametrize("n_subjects", [5, 16, 40])
+def test_codes_show_subjects_with_different_looks(n_subjects):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
-        {"subject": np.repeat(np.arange(n_people), 10), "label": ["left", "right"] * 5 * n_people}
+        {"subject": np.repeat(np.arange(n_subjects), 10), "label": ["left", "right"] * 5 * n_subjects}
     )
     frame[["first", "second"]] = rng.standard_normal((len(frame), 2))
     frame = pd.concat([frame.assign(decoder=d, explained=0.5) for d in plot_codes.TITLES], ignore_index=True)
@@ -110,9 +110,9 @@ def test_every_person_can_be_told_apart_in_the_code(n_people):
         figure = plot_codes.draw(frame)
         check(figure)
     lines = figure.axes[0].lines
-    assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(lines) == n_people
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(lines) == n_subjects
     legend = figure.legends[0] if figure.legends else figure.axes[1].get_legend()
-    assert [text.get_text() for text in legend.get_texts()] == [str(k) for k in range(n_people)]
+    assert [text.get_text() for text in legend.get_texts()] == [str(k) for k in range(n_subjects)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Does one command make everything, twice the same, and make the best of a folder that lacks something?"""
+"""One command draws everything, twice the same, and names what a folder lacks."""
 
 import io
 import json
@@ -12,13 +12,13 @@ from docs.runner import run_script
 from figures.finished import claim, finished, spoilt
 from tiny import DATA
 
-from braindecode_censor.figures import plot_codes, plot_results, plot_tables, product
+from braindecode_censor.figures import plot_codes, plot_gains, plot_results, plot_tables, product
 from braindecode_censor.figures.folder import Missing, Results, read_results
 from braindecode_censor.figures.plot_all import PLOTS, TABLES
 from braindecode_censor.paper.grid import PAPER_GRID, expand
-from braindecode_censor.paper.probing import load_recording, probe
+from braindecode_censor.paper.probing import load_data, probe
+from braindecode_censor.paper.stored import read_result
 from braindecode_censor.paper.tables import read_index
-from braindecode_censor.storage.trainings import TrainingCache
 
 ROOT = Path(__file__).parents[2]
 PLOT_ALL = ROOT / "paper_figures" / "plot_all.py"
@@ -57,7 +57,7 @@ def test_the_command_makes_everything_and_always_the_same(tmp_path):
 
 def test_there_is_one_script_per_figure():
     scripts = {path.stem for path in (ROOT / "paper_figures").glob("plot_*.py")}
-    others = {"plot_all", "plot_tables", "plot_simulated", "plot_transfer", "plot_tiers", "plot_censoring"}
+    others = {"plot_all", "plot_tables", "plot_simulated"}
     assert scripts == {f"plot_{plot.name}" for plot in PLOTS} | others
 
 
@@ -69,40 +69,49 @@ def test_an_empty_folder_gives_what_needs_no_results(tmp_path):
         name: ENDINGS[name] for name in ("schematic", "penalties", "hyperparameters")
     }
     assert "holds no scores" in missing["results"] and "autotransfer run" in missing["results"]
-    assert "only what needs no scores" in results.notes[0]
+    assert "only figures that need no scores" in results.notes[0]
     with pytest.raises(Missing, match="is no folder: make one with"):
         read_results(tmp_path / "nowhere")
 
 
-def test_a_missing_method_is_said_and_left_out(tmp_path):
-    selected = json.loads((finished() / "chosen.json").read_text())["paper"]
-    method = "mmd" if not selected.startswith("mmd") else "adv"
-    folder = spoilt(tmp_path / "out", lambda scores: scores[scores["method"] != method])
+@pytest.mark.parametrize(
+    ("column", "value", "keep", "note", "reasons"),
+    [
+        ("method", "METHOD", False, "METHOD: no scores, not drawn", {}),
+        (
+            "setting",
+            "SELECTED",
+            False,
+            "SELECTED was selected, but has no scores",
+            {"gains": "selected decoder"},
+        ),
+        ("method", "baseline", False, "baseline: no scores, not drawn", {"gains": "selected decoder"}),
+        (
+            "subject",
+            2,
+            True,
+            "one subject only",
+            {"ranks": "two subjects or more", "pairs": "two subjects or more"},
+        ),
+    ],
+    ids=["method", "selected", "baseline", "subject"],
+)
+def test_incomplete_scores_are_named_and_the_others_drawn(column, value, keep, note, reasons, tmp_path):
+    selected = json.loads((finished() / "selected.json").read_text())["paper"]
+    words = {"SELECTED": selected, "METHOD": "adv" if selected.startswith("mmd") else "mmd"}
+    value = words.get(value, value)
+    folder = spoilt(tmp_path / "out", lambda scores: scores[(scores[column] == value) == keep])
     missing, notes = everything(folder)
-    assert notes == [f"{method}: no scores, not drawn"] and not missing
-    assert method not in set(plot_results.numbers(read_results(folder))["decoder"])
-
-
-def test_a_selected_setting_without_scores_is_said(tmp_path):
-    selected = json.loads((finished() / "chosen.json").read_text())["paper"]
-    folder = spoilt(tmp_path / "out", lambda scores: scores[scores["setting"] != selected])
-    missing, notes = everything(folder)
-    assert f"{selected} was selected, but has no scores: AutoTransfer is not drawn" in notes
-    assert set(missing) == {"gains"}
-
-
-def test_without_a_baseline_what_can_be_drawn_is_drawn(tmp_path):
-    folder = spoilt(tmp_path / "out", lambda scores: scores[scores["method"] != "baseline"])
-    missing, notes = everything(folder)
-    assert "baseline: no scores, not drawn" in notes and set(missing) == {"gains"}
-
-
-def test_one_subject_is_drawn_but_not_compared(tmp_path):
-    folder = spoilt(tmp_path / "out", lambda scores: scores[scores["subject"] == 2])
-    missing, notes = everything(folder)
-    assert any("one subject only" in note for note in notes)
-    assert set(missing) == {"ranks", "pairs"} and "two subjects or more" in missing["ranks"]
-    assert (plot_results.numbers(read_results(folder))["subject"] == 2).all()
+    for word, name in words.items():
+        note = note.replace(word, name)
+    assert any(line.startswith(note) for line in notes)
+    assert set(missing) == set(reasons) and all(reasons[name] in missing[name] for name in reasons)
+    scores = plot_results.numbers(read_results(folder))
+    assert (
+        len(scores)
+        and value not in set(scores["decoder"])
+        and (not keep or set(scores["subject"]) == {value})
+    )
 
 
 def test_scores_that_are_no_numbers_are_said_and_left_out(tmp_path):
@@ -130,8 +139,6 @@ def test_what_can_no_longer_be_drawn_does_not_stay(tmp_path):
 
 
 def test_gains_without_probes_take_the_interval_over_seeds(tmp_path):
-    from braindecode_censor.figures import plot_gains
-
     folder = spoilt(tmp_path / "out")
     (folder / "probes" / "gains.csv").unlink()
     assert "seeds" in set(plot_gains.numbers(read_results(folder))["over"])
@@ -144,8 +151,8 @@ def test_tables_hold_the_papers_grid():
         (row.methods, row.parameter): row.values_
         for row in frame.rename(columns={"values": "values_"}).itertuples()
     }
-    assert rows["Adv, BEGAN, MIGE", "weight λ"] == "1, 0.3, 0.1, 0.03, 0.01"
-    assert rows["MMD, PairMMD", "weight λ"] == "1, 3, 10, 30, 100"
+    assert rows["Adv, BEGAN, MIGE", "penalty weight λ"] == "1, 0.3, 0.1, 0.03, 0.01"
+    assert rows["MMD, PairMMD", "penalty weight λ"] == "1, 3, 10, 30, 100"
     assert rows["MIGE", "regularisation γ of the score estimator"] == "0.01, 0.001, 0.0001"
     assert len(expand(PAPER_GRID)) == 360
     penalties = plot_tables.penalties()
@@ -165,9 +172,9 @@ def test_latex_has_the_rows_of_the_csv(table, results):
 
 
 def test_the_index_names_the_trainings(results):
-    index, cache = read_index(results.folder), TrainingCache(results.folder / "trainings")
-    records = [cache.read(key) for key in index["key"]]
-    assert all(record is not None for record in records) and index["key"].is_unique
+    index = read_index(results.folder)
+    records = [read_result(results.folder, key).record for key in index["key"]]
+    assert index["key"].is_unique
     scores = results.scores.set_index(["setting", "seed", "subject"])
     for row, record in zip(index.itertuples(), records):
         known = scores.loc[(row.setting, row.seed, row.subject)]
@@ -196,10 +203,10 @@ def test_other_data_under_the_same_name_are_not_probed(tmp_path):
     folder = spoilt(tmp_path / "out")
     claim(folder, dataset_options={**DATA, "n_trials": 30})
     with pytest.raises(ValueError, match="no longer gives the trials"):
-        load_recording(folder)
+        load_data(folder)
     claim(folder, dataset=None)
     with pytest.raises(ValueError, match="made with a dataset object"):
-        load_recording(folder)
+        load_data(folder)
     (folder / "trainings" / "index.csv").unlink()
     with pytest.raises(ValueError, match="autotransfer resume"):
         probe(folder, pd.read_csv(folder / "table.csv", index_col="decoder"))
@@ -209,7 +216,7 @@ def test_changed_tables_are_not_drawn(tmp_path):
     folder = spoilt(tmp_path / "out")
     path = folder / "scores.csv"
     path.write_text(path.read_text().replace("0.", "0.9", 1))
-    with pytest.raises(Missing, match=r"scores.csv is not what was written.*autotransfer resume"):
+    with pytest.raises(Missing, match=r"scores.csv was changed after it was written.*autotransfer resume"):
         read_results(folder)
     done = run_script(PLOT_ALL, tmp_path, 100, ["--results", folder])
-    assert done.code == 1 and "is not what was written" in done.output and "Traceback" not in done.output
+    assert done.code == 1 and "was changed after" in done.output and "Traceback" not in done.output

@@ -1,18 +1,11 @@
-"""Do the rules choose what a reader of the paper would choose by hand?"""
+"""Selection rules against known answers."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from braindecode_censor.paper.selection import (
-    best_of_each_method,
-    choose,
-    choose_nested,
-    lower_quartile,
-    scores_of_choice,
-)
-from braindecode_censor.paper.statistics import compare, gain_of_weak_subjects, seed_spread
-from braindecode_censor.paper.summary import choices, summarise
+from braindecode_censor.paper.selection import apply_rules, best_of_each_method, choose, summarise
+from braindecode_censor.paper.statistics import compare, gain_of_weak_subjects, lower_quartile, seed_spread
 
 # validation and test scores of five subjects
 SCORES = {
@@ -61,27 +54,8 @@ def test_seeds_are_averaged_before_folds_are_summed_up():
     # A rival in between wins by the averages and would lose by the pooled scores.
     rival = scores[steady].assign(setting="rival", score_valid=0.645)
     assert choose(pd.concat([scores, rival], ignore_index=True), "paper") == "rival"
-    assert (
-        choose(pd.concat([scores, rival.assign(score_valid=0.635)], ignore_index=True), "paper") == "steady"
-    )
-
-
-def test_the_nested_rule_looks_only_at_trainings_without_the_subject():
-    rows = [("mmd", "a", test, valid, 0.6) for test in (1, 2) for valid in (3, 4)]
-    rows += [
-        ("mmd", "b", 1, 3, 0.9),
-        ("mmd", "b", 1, 4, 0.9),
-        ("mmd", "b", 2, 3, 0.1),
-        ("mmd", "b", 2, 4, 0.1),
-    ]
-    inner = pd.DataFrame(rows, columns=["method", "setting", "subject", "valid_subject", "score_valid"])
-    assert choose_nested(inner).to_dict() == {1: "b", 2: "a"}
-    # what has no test scores is passed over, and what failed in a fold, whose record knows no validation subject
-    assert choose_nested(inner, tested=["a", "baseline"]).to_dict() == {1: "a", 2: "a"}
-    failed = (inner["setting"] == "b") & (inner["subject"] == 1) & (inner["valid_subject"] == 4)
-    inner.loc[failed, ["valid_subject", "score_valid"]] = np.nan
-    assert choose_nested(inner).to_dict() == {1: "a", 2: "a"}
-    assert choose_nested(inner, tested=["b"]).to_dict() == {1: "baseline", 2: "b"}
+    weaker = rival.assign(score_valid=0.635)
+    assert choose(pd.concat([scores, weaker], ignore_index=True), "paper") == "steady"
 
 
 def test_best_three_of_each_method_and_failures_come_last():
@@ -90,16 +64,9 @@ def test_best_three_of_each_method_and_failures_come_last():
     assert best_of_each_method(scores) == ["m4", "m3", "m2", "a1"]
 
 
-def test_a_choice_per_subject_picks_its_rows():
-    found = scores_of_choice(
-        frame(), pd.Series({0: "steady", 1: "brilliant", 2: "steady", 3: "steady", 4: "baseline"})
-    )
-    assert found[0].tolist() == [0.7, 0.8, 0.6, 0.8, 0.6]
-
-
 def test_the_table_has_all_rows_and_gains_against_the_baseline():
     scores = frame(seeds=(0, 1))
-    table = summarise(scores, choices(scores))
+    table = summarise(scores, apply_rules(scores))
     assert list(table.index[:3]) == ["baseline", "adv", "mmd"]
     row = table.loc["AutoTransfer (paper)"]
     assert row["setting"] == "steady" and row["seeds"] == 2
