@@ -1,107 +1,110 @@
-r"""The decoder for the next person on real recordings: the family against the paper's protocol, tier by tier.
+r"""Decoders for new subjects on real recordings: all candidates against the paper's protocol, by target data.
 
-Needs folders of ``subject_XX.npz`` (see ``docs/datasets.md``) under ``--data``. Every candidate of the family, and
-censoring on top of two of its networks, is trained without every pair of people, with several seeds. All of them are
-trained whatever their scores are, so that every number of the ensemble is strictly nested: for the person tested only
-models are used that have not seen this person, in the choice and in the weights, too. Training does not depend on what
-is known of a person later, so the tiers share models:
+Every candidate is trained on all folds of several seeds. The same models are then tested with all target data
+(``studies/transfer/target_data.py``).
 
-* ``none``: nothing is known of the person;
-* ``stream``: every trial is decoded with the unlabelled trials before it;
-* ``unlabeled-20p``: the first fifth of the trials is known without labels, the others are decoded;
-* ``unlabeled``: all trials are known without labels;
-* ``labeled-5``: the labels of the first five trials of every class are known, or of all but one where there are fewer;
-  the others are decoded.
+    python studies/transfer/run.py --data DIR --out results/transfer --device cuda      # all recordings under DIR
+    python studies/transfer/run.py --data DIR/erp_uci_smni --out results/transfer --seeds 1 --learning-curve \
+        --candidates paper subject waveform riemann
+    python studies/transfer/run.py --data DIR --out results/steps --candidates studies/transfer/recipe_steps.yml
+    python studies/transfer/plot.py --results results/transfer
 
-    python paper_figures/run_transfer.py --data DIR --out results/transfer --device cuda
-    python paper_figures/run_transfer.py --data DIR --out results/transfer --recording erp_uci_smni --seeds 1 \
-        --candidates person euclidean waveform riemann
-    python paper_figures/plot_transfer.py --results results/transfer
-
-Interrupt and start again at will: finished trainings are kept, and so are held-out probabilities, from which the table
-is made. Recordings and candidates can be run one after the other into the same folder; the table has all of them. The
-last lines are the table of README.
+Interrupt and start again at will: finished trainings and their tests are in the store of a recording. Tables of other
+recordings in the same folder stay as they are. The last lines are the table of README.
 """
 
 import argparse
-from functools import partial
+import gzip
+import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import torch
+import yaml
 
-from braindecode_censor.datasets import EpochsFolder, default_paradigm
-from braindecode_censor.paper.data import sampling_rate
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from braindecode_censor.search.family import find_candidates
 from braindecode_censor.storage.files import clean, locked, write_atomically
-from studies.transfer.scores import score_seeds
+from studies.recordings import find_recordings, read_recording
+from studies.transfer.scores import ensemble_weights, score_seeds
 from studies.transfer.study import CANDIDATES, TransferStudy
-from studies.transfer.tiers import TIERS
-from studies.transfer.tiers_table import as_markdown, tiers_table
+from studies.transfer.table import as_markdown, compare_targets
+from studies.transfer.target_data import TARGET_DATA
 
-#: Recording -> options of the dataset, options of the paradigm.
-RECORDINGS = {
-    "erp_uci_smni": ({}, {}),
-    "ssvep_exo": ({}, {}),
-    "emg_myo": ({"where": {"subset": "PreTrainingDataset"}}, {}),
-}
+#: Tables of a folder of results.
+TABLES = ("scores", "weights", "cost", "learning")
 
 
-def read_recording(folder, options, cut):
-    """Read a folder as MOABB hands it out."""
-    dataset = EpochsFolder(folder, **options)
-    paradigm = default_paradigm(dataset, **cut)
-    X, y, metadata = paradigm.get_data(dataset)
-    sfreq = sampling_rate(dataset, paradigm)
-    return X.astype(np.float32), y, metadata["subject"].to_numpy(), sfreq
+def run_recording(folder, args):
+    """Return the tables of one recording."""
+    data, sfreq = read_recording(folder)
+    candidates, _ = find_candidates(read_candidates(args.candidates))
+    options = {
+        "partners": args.partners,
+        "targets": args.target_data,
+        "device": args.device,
+        "n_jobs": args.jobs,
+    }
+    study = TransferStudy(data, sfreq, args.out / folder.name, candidates, **options)
+    result = study.run(range(args.seeds))
+    tables = {"scores": score_seeds(result), "weights": ensemble_weights(result), "cost": result.cost}
+    if args.learning_curve:
+        tables["learning"] = study.learning_curve(result)
+    return {name: table.assign(recording=folder.name) for name, table in tables.items()}
 
 
-def run_recording(name, args):
-    """Run all seeds of one recording, or what is left of them."""
-    read = partial(read_recording, args.data / name, *RECORDINGS.get(name, ({}, {})))
-    candidates, _ = find_candidates(args.candidates)
-    say = partial(print, flush=True)
-    machine = {"device": args.device, "n_jobs": args.jobs, "say": say}
-    study = TransferStudy(read, args.out / name, candidates, args.partners, args.tiers, **machine)
-    with locked(study.folder):
-        clean(study.folder)
-        found = study.run(list(range(args.seeds)))
-    return score_seeds(found).assign(recording=name)
+def read_candidates(names):
+    """Return candidates by name, or those of a YAML file in the form of family.yml."""
+    if len(names) == 1 and Path(names[0]).suffix == ".yml":
+        content = yaml.safe_load(Path(names[0]).read_text())["candidates"]
+        return [{"name": name, **options} for name, options in content.items()]
+    return names
 
 
-def scores_of_others(out, names):
-    """Return the scores that are there of other recordings."""
-    if not (out / "scores.csv").is_file():
-        return pd.DataFrame()
-    scores = pd.read_csv(out / "scores.csv")
-    return scores[~scores["recording"].isin(names)]
+def read_tables(folder):
+    """Return the tables of a folder of results."""
+    paths = {name: Path(folder, f"{name}.csv.gz") for name in TABLES}
+    return {name: pd.read_csv(path) for name, path in paths.items() if path.is_file()}
+
+
+def write_tables(folder, tables):
+    """Write tables; equal ones give equal bytes."""
+    for name, table in tables.items():
+        content = gzip.compress(table.to_csv(index=False, float_format="%.6g").encode(), mtime=0)
+        write_atomically(Path(folder, f"{name}.csv.gz"), content)
 
 
 def main(argv=None):
-    """Run the recordings asked for and print the table, with what is there of others."""
+    """Run recordings, write their tables and print the comparison."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--data", type=Path, required=True, help="folder that holds the recordings' folders")
+    add(
+        "--data", type=Path, nargs="+", required=True, help="folders of recordings, or folders that hold them"
+    )
     add("--out", type=Path, default=Path("results/transfer"), help="folder for results")
-    add("--recording", action="append", help="folder under --data; the three known ones if not given")
-    add("--candidates", nargs="+", default=CANDIDATES, help="names of candidates")
+    add("--candidates", nargs="+", default=CANDIDATES, help="names of candidates, or a YAML file of them")
     add("--seeds", type=int, default=3, help="number of seeds")
-    add("--partners", type=int, default=4, help="partners of each person")
-    add("--tiers", nargs="+", default=list(TIERS), choices=TIERS, help="what may be known of the person")
+    add("--partners", type=int, default=4, help="subjects with whom each subject is held out")
+    add("--target-data", nargs="+", default=list(TARGET_DATA), help="see target_data.py")
+    add("--learning-curve", action="store_true", help="also train the best candidate on fewer subjects")
     add("--jobs", type=int, default=1, help="trainings and tests at a time on a CPU")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
-    names = args.recording or list(RECORDINGS)
-    scores = pd.concat([*(run_recording(name, args) for name in names), scores_of_others(args.out, names)])
-    order = [*RECORDINGS, *dict.fromkeys(scores["recording"])]
-    scores = scores.sort_values("recording", key=lambda column: column.map(order.index), kind="stable")
-    write_atomically(args.out / "scores.csv", scores.to_csv(index=False).encode())
-    table = as_markdown(tiers_table(scores))
-    write_atomically(args.out / "table.md", table.encode())
-    print(f"\n{table}")
+    for folder in find_recordings(args.data):
+        print(folder.name, flush=True)
+        with locked(args.out):
+            clean(args.out)
+            tables = read_tables(args.out)
+            for name, table in run_recording(folder, args).items():
+                stored = tables.get(name, pd.DataFrame({"recording": []}))
+                stored = stored[stored["recording"] != folder.name]
+                tables[name] = pd.concat([stored, table], ignore_index=True) if len(stored) else table
+            write_tables(args.out, tables)
+    tables = read_tables(args.out)
+    print(f"\n{as_markdown(compare_targets(tables['scores'], tables['cost']))}")
 
 
 if __name__ == "__main__":
