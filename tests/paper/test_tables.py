@@ -1,4 +1,4 @@
-"""Are tables and the experiment's own file believed only as nobody has changed them?"""
+"""Changed tables and a changed experiment file are refused."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ from braindecode_censor.paper.tables import (
 from braindecode_censor.storage.files import StoreError, clean, locked, write_atomically
 
 FRAME = pd.DataFrame({"setting": ["a", "b"], "score": [0.25, 1 / 3]})
-IDENTITY = {"training": {"lr": 0.1}, "grid": [{"method": "mmd"}], "seeds": [0], "top": 1}
+IDENTITY = {"training": {"lr": 0.1}, "grid": [{"method": "mmd"}], "seeds": [0], "n_top": 1}
 
 
 def test_a_table_comes_back_to_the_last_bit(tmp_path):
@@ -50,7 +50,7 @@ def test_a_changed_table_is_refused(tmp_path, damage):
     assert not is_intact(tmp_path, "scores.csv")
 
 
-def test_a_file_of_somebody_else_is_sealed_and_unsealed(tmp_path):
+def test_seal_of_a_file_from_another_library(tmp_path):
     path = tmp_path / "journal"
     assert not was_changed(tmp_path, "journal")
     path.write_text("one")
@@ -81,31 +81,31 @@ def used(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    "change",
     [
-        (lambda c: c["identity"].update(training={"lr": 0.2}), "training"),
-        (lambda c: c["identity"].update(seeds=[0, 1]), "seeds"),
-        (lambda c: c["identity"].pop("top"), "top"),
-        (lambda c: c["identity"].update(more=1), "more"),
-        (lambda c: c["provenance"].update(python="2.7"), "provenance"),
-        (lambda c: c["identity"].update(format=FORMAT + 1), "format"),
-        (lambda c: c.pop("sha256"), "sha256"),
+        lambda c: c["identity"].update(training={"lr": 0.2}),
+        lambda c: c["identity"].pop("n_top"),
+        lambda c: c["identity"].update(more=1),
+        lambda c: c["provenance"].update(python="2.7"),
+        lambda c: c.pop("sha256"),
     ],
 )
-def test_an_edited_experiment_is_refused_by_the_name_of_the_key(used, change, named):
+def test_edited_experiment_is_refused(used, change):
     path = used / "experiment.json"
     content = json.loads(path.read_text())
     change(content)
     path.write_text(json.dumps(content))
     for call in (lambda: read_experiment(used), lambda: open_experiment(used, IDENTITY)):
-        with pytest.raises(ValueError, match=rf"was changed .*\b{named}\b"):
+        with pytest.raises(ValueError, match="was changed after it was written"):
             call()
 
 
-def test_a_folder_of_another_format_is_refused(used):
+def test_experiment_of_another_format_is_refused(used):
     path = used / "experiment.json"
     path.write_text(json.dumps({"identity": {"format": 1, "seeds": [0]}, "provenance": {}}))
-    with pytest.raises(ValueError, match=r"is of format 1, and this version .*format 2.*start anew"):
+    with pytest.raises(
+        ValueError, match=rf"is of format 1, and this version .*format {FORMAT}.*another folder"
+    ):
         open_experiment(used, IDENTITY)
 
 
@@ -126,11 +126,11 @@ def test_files_without_an_experiment_are_refused(used):
 
 def test_an_experiment_may_grow_and_not_shrink(used):
     started = read_experiment(used)["provenance"]
-    more = {**IDENTITY, "seeds": [0, 1], "grid": [{"method": "adv"}, {"method": "mmd"}], "top": 2}
+    more = {**IDENTITY, "seeds": [0, 1], "grid": [{"method": "adv"}, {"method": "mmd"}], "n_top": 2}
     open_experiment(used, more)
     content = read_experiment(used)
     assert content["identity"] == {"format": FORMAT, **more} and content["provenance"] == started
-    with pytest.raises(ValueError, match=r"differs in grid, seeds, top.*can be added"):
+    with pytest.raises(ValueError, match=r"differs in grid, seeds, n_top.*can be added"):
         open_experiment(used, IDENTITY)
     with pytest.raises(ValueError, match=r"differs in training: there .*0\.1.*now .*0\.3"):
         open_experiment(used, {**more, "training": {"lr": 0.3}})
