@@ -30,6 +30,7 @@ from datetime import date
 import numpy as np
 import torch
 from braindecode import EEGClassifier
+from skorch.utils import params_for
 from stopwatch import Stopwatch, now
 
 from braindecode_censor import PAPER, Censor, CensoredEEGClassifier
@@ -109,8 +110,7 @@ def stock_net(clf, labels):
     """
     callbacks = [("watch", Stopwatch())]
     if clf.penalty is not None:
-        options = {"score": clf.score_estimator, "pairs": clf.pairs, "fraction": clf.fraction}
-        options = {name: value for name, value in options.items() if value is not None}
+        options = params_for("penalty", vars(clf))
         callbacks.append(
             ("censor", Censor(clf.penalty, clf.censoring, clf.weight, subjects=labels, **options))
         )

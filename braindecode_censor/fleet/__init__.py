@@ -1,6 +1,6 @@
-"""Many trainings as one: parameters, batch statistics, optimisers and critics of all members in one stack."""
+"""A fleet: many trainings as one, with parameters, batch statistics, optimisers and critics in one stack."""
 
 from braindecode_censor.fleet.engine import train_fleet
-from braindecode_censor.fleet.member import Member
+from braindecode_censor.fleet.replica import Replica
 
-__all__ = ["Member", "train_fleet"]
+__all__ = ["Replica", "train_fleet"]

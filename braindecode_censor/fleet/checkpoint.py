@@ -1,79 +1,69 @@
-"""Where a group stands, on disk: so that a killed fleet does not begin again."""
+"""Progress of a group on disk, so that a killed fleet continues where it was."""
 
-import hashlib
 import json
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from braindecode_censor.storage.files import write_atomically
+from braindecode_censor.storage.seal import digest, seal, unseal
 
 __all__ = ["Checkpoint"]
 
-_CHECKSUM = hashlib.sha256().digest_size
-_HOST = ("history", "count", "seconds", "best_epoch", "best_loss", "best_score")
+_PROGRESS = ("history", "count", "seconds", "best_epoch", "best_loss", "best_score")
 
 
 class Checkpoint:
-    """One file with the members of a group that have begun and not finished: a checksum and safetensors.
+    """One sealed file with the unfinished replicas of a group, found again by their keys.
 
-    Notes
-    -----
-    Members are found by their key, whoever else is in the group the second time. The place of a member in its
-    own random order is not written: it is found again by drawing the batches of the epochs behind it.
+    The position of a replica in its own random order is not written. Drawing the batches of its finished epochs
+    restores it.
     """
 
     def __init__(self, folder, signature):
-        name = hashlib.sha256(signature.encode()).hexdigest()[:16]
-        self.path = None if folder is None else Path(folder, f"{name}.checkpoint")
+        self.path = None if folder is None else Path(folder, f"{digest(signature.encode())[:16]}.checkpoint")
 
     def write(self, group):
-        """Write where a group stands, in place of what was written before."""
+        """Write the state of a group instead of the previous one."""
         if self.path is None:
             return
-        tensors = group.save()
-        tensors["generator"] = torch.stack([member.generator.get_state() for member in group.members])
-        if group.members[0].censor is not None:
-            states = [member.censor.generator.get_state() for member in group.members]
+        tensors, replicas = group.save(), group.replicas
+        tensors["generator"] = torch.stack([replica.generator.get_state() for replica in replicas])
+        if replicas[0].censor is not None:
+            states = [replica.censor.generator.get_state() for replica in replicas]
             tensors["noise_generator"] = torch.stack(states)
-        host = {str(m.key): {name: getattr(m, name) for name in _HOST} for m in group.members}
-        # The text goes along as a tensor of bytes, so that one checksum covers everything.
-        tensors["members"] = torch.frombuffer(bytearray(json.dumps(host).encode()), dtype=torch.uint8)
-        content = save(tensors)
-        write_atomically(self.path, hashlib.sha256(content).digest() + content)
+        progress = {str(r.key): {name: getattr(r, name) for name in _PROGRESS} for r in replicas}
+        # As a tensor of bytes, the text is in the same file.
+        tensors["progress"] = torch.frombuffer(bytearray(json.dumps(progress).encode()), dtype=torch.uint8)
+        write_atomically(self.path, seal(save(tensors)))
 
-    def read(self, members):
-        """Put members back to where they stood."""
-        host, tensors = self._load()
-        rows = {key: i for i, key in enumerate(host)}
+    def read(self, replicas):
+        """Restore replicas that were saved; return the state of each in the stack, or None."""
+        progress, tensors = self._load()
+        rows = {key: i for i, key in enumerate(progress)}
         states = []
-        for member in members:
-            row = rows.get(str(member.key))
-            # Copies: torch's generators do not take a row of a larger tensor for their state.
-            state = None if row is None else {name: tensor[row].clone() for name, tensor in tensors.items()}
+        for key in (str(replica.key) for replica in replicas):
+            # Generators do not accept a row of a larger tensor as their state, so rows are copied.
+            row = rows.get(key)
+            states.append(None if row is None else {name: t[row].clone() for name, t in tensors.items()})
+        for replica, state in zip(replicas, states):
             if state is not None:
-                member.restore(
-                    host[str(member.key)], state.pop("generator"), state.pop("noise_generator", None)
-                )
-            states.append(state)
+                generators = state.pop("generator"), state.pop("noise_generator", None)
+                replica.restore(progress[str(replica.key)], *generators)
         return states
 
     def _load(self):
-        if self.path is None:
-            return {}, {}
         try:
-            written = self.path.read_bytes()
-            checksum, content = written[:_CHECKSUM], written[_CHECKSUM:]
-            if hashlib.sha256(content).digest() != checksum:
-                return {}, {}
-            tensors = load(content)
-            return json.loads(tensors.pop("members").numpy().tobytes()), tensors
-        except (OSError, SafetensorError, KeyError, ValueError):
+            content = None if self.path is None else unseal(self.path.read_bytes())
+        except OSError:
+            content = None
+        if content is None:
             return {}, {}
+        tensors = load(content)
+        return json.loads(tensors.pop("progress").numpy().tobytes()), tensors
 
     def remove(self):
-        """Forget: everybody has finished."""
+        """Delete the file, because all replicas have finished."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)

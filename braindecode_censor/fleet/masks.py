@@ -1,4 +1,4 @@
-"""Dropout masks that belong to a member and not to the fleet: whoever else trains, they stay the same."""
+"""Dropout masks that belong to a replica: they do not depend on the rest of the fleet."""
 
 from typing import NamedTuple
 
@@ -6,19 +6,19 @@ import torch
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from braindecode_censor.encoders.dropout import dropout_mask
 from braindecode_censor.trials.random_numbers import mix, places
 
-__all__ = ["GivenMasks", "Place", "decide_places", "drawn_masks", "find_places", "hashed_masks"]
+__all__ = ["DropoutSite", "ExternalMasks", "find_dropout_sites", "hash_masks", "mask_elements"]
 
-# Functions that drop out, and from which axis on they drop all numbers or none.
+# Dropout functions, and the axis from which on they drop all numbers or none.
 _DROPOUTS = {F.dropout: None, F.dropout1d: 2, F.dropout2d: 2, F.dropout3d: 2}
 
 
-class GivenMasks(TorchFunctionMode):
-    """While it is active, dropout multiplies by masks that the caller gives, in the order in which it is called.
+class ExternalMasks(TorchFunctionMode):
+    """Replacement of dropout by multiplication with masks from outside, in the order of the calls.
 
-    It acts on functions and not on layers, because networks drop out in layers, in functions, and in attention.
+    It acts on functions, not on layers, because networks drop out in layers, in functions and in attention. Without
+    masks nothing is dropped and the calls are listed.
     """
 
     def __init__(self, masks=None):
@@ -27,7 +27,7 @@ class GivenMasks(TorchFunctionMode):
         self.calls = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        """Call a function of torch, unless it would drop out."""
+        """Call a function of torch, or replace dropout."""
         kwargs = kwargs or {}
         if func in _DROPOUTS:
             return self._drop(func, *args, **kwargs)
@@ -43,7 +43,7 @@ class GivenMasks(TorchFunctionMode):
     def _attend(
         self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
     ):
-        """Attention by its definition: torch's own draws its mask inside, and on a CPU cannot be batched."""
+        """Compute attention by its definition: torch's draws its mask inside, and cannot be batched on a CPU."""
         if is_causal or enable_gqa:
             return F.scaled_dot_product_attention(
                 query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
@@ -63,65 +63,44 @@ class GivenMasks(TorchFunctionMode):
         return h * self.masks[self.count - 1]
 
 
-class Place(NamedTuple):
+class DropoutSite(NamedTuple):
     """One call of dropout in a forward pass."""
 
     p: float
-    sizes: tuple
-    order: tuple
+    sizes: tuple  # per axis (a, b): its length is a * n_trials + b
 
     def shape(self, n):
-        """Return the shape of a member's mask."""
-        return tuple(each * n + beside for each, beside in self.sizes)
+        """Return the shape of a replica's mask."""
+        return tuple(per_trial * n + constant for per_trial, constant in self.sizes)
 
 
-def find_places(module, batches):
-    """Watch two batches go through a network and return where, and in which shapes, it drops out."""
-    found = []
+def find_dropout_sites(module, batches):
+    """Return the dropout calls of a network, from the forward passes of two batches of unequal size."""
+    calls = []
     for x in batches:
-        with torch.no_grad(), GivenMasks() as given:
+        with torch.no_grad(), ExternalMasks() as masks:
             module(x)
-        found.append(given.calls)
-    (small, large), places = map(len, batches), []
-    for (p, whole_from, h), (_, _, longer) in zip(*found, strict=True):
-        each = [(b - a) // (large - small) for a, b in zip(h.shape, longer.shape)]
-        sizes = [(k, size - k * small) for k, size in zip(each, h.shape)]
+        calls.append(masks.calls)
+    (n_small, n_large), sites = map(len, batches), []
+    for (p, whole_from, h), (_, _, larger) in zip(*calls, strict=True):
+        slopes = [(b - a) // (n_large - n_small) for a, b in zip(h.shape, larger.shape)]
+        sizes = [(slope, size - slope * n_small) for slope, size in zip(slopes, h.shape)]
         if whole_from is not None:
             sizes[whole_from:] = [(0, 1)] * len(sizes[whole_from:])
-        places.append(
-            Place(p, tuple(sizes), _memory_order(h) if whole_from is None else tuple(range(h.ndim)))
-        )
-    return places
+        sites.append(DropoutSite(p, tuple(sizes)))
+    return sites
 
 
-def _memory_order(h):
-    """Axes of a tensor as they lie in memory; the usual order for one that has gaps, of which torch makes a copy."""
-    order = sorted(range(h.ndim), key=lambda axis: h.stride(axis), reverse=True)
-    return tuple(order if h.permute(order).is_contiguous() and not h.is_contiguous() else range(h.ndim))
+def hash_masks(seeds, counts, layer, shape, p, dtype, function=None):
+    """Compute the masks of all replicas from seed, step, layer and position, without a generator.
 
-
-def drawn_masks(generators, shape, p, dtype, order=None):
-    """Draw the masks that ``torch.nn.Dropout`` would draw on the CPU from each member's own generator."""
-    order = tuple(range(len(shape))) if order is None else order
-    lying = [shape[axis] for axis in order]
-    back = [0, *(1 + order.index(axis) for axis in range(len(shape)))]
-    return torch.stack([dropout_mask(lying, p, dtype, g) for g in generators]).permute(back)
-
-
-def hashed_masks(seeds, counts, layer, shape, p, dtype, decide=None):
-    """Compute masks from seed, step, layer and place alone, for all members at once and without a generator.
-
-    Notes
-    -----
-    A generator that only counts (:mod:`braindecode_censor.trials.random_numbers`): no state to keep, save or
-    advance, equal numbers on every device, and one fused kernel under ``torch.compile``.
+    So there is no state to save, the numbers are equal on every device, and ``torch.compile`` makes one kernel of it.
     """
     stream = mix(seeds, counts, layer)
-    return (decide or decide_places)(stream, places(shape, seeds.device), p, dtype).unflatten(1, shape)
+    return (function or mask_elements)(stream, places(shape, seeds.device), p, dtype).unflatten(1, shape)
 
 
-def decide_places(stream, place, p, dtype):
-    """Decide for every member and place whether it is dropped: the large part of :func:`hashed_masks`."""
-    bits = mix(stream.unsqueeze(1) + place) & (2**32 - 1)
-    kept = bits < round((1 - p) * 2**32)
-    return kept.to(dtype) / (1 - p)
+def mask_elements(stream, positions, p, dtype):
+    """Compute flat masks, shape (n_replicas, n): the large part of :func:`hash_masks`."""
+    bits = mix(stream.unsqueeze(1) + positions) & (2**32 - 1)
+    return (bits < round((1 - p) * 2**32)).to(dtype) / (1 - p)

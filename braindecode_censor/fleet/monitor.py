@@ -1,4 +1,4 @@
-"""What an epoch leaves in the members' histories, gathered on the device and read once."""
+"""Numbers of an epoch for the histories, gathered on the device and read once."""
 
 import math
 
@@ -13,31 +13,30 @@ __all__ = ["Monitor"]
 
 
 class Monitor:
-    """The numbers that skorch and :class:`~braindecode_censor.Censor` write, for a whole group."""
+    """Numbers that skorch and :class:`~braindecode_censor.Censor` write, for a whole group."""
 
-    def __init__(self, n_members, diagnoses=True):
+    def __init__(self, n_replicas, diagnoses=True):
         self.diagnoses = diagnoses
-        self.seen = np.zeros(n_members, dtype=int)  # trials kept for the diagnostics
-        self.launches, self.kept = [], []
+        self.n_sampled = np.zeros(n_replicas, dtype=int)  # trials in `samples`
+        self.steps, self.samples = [], []
 
-    def add(self, members, numbers, z, s, y):
-        """Take in one step of some members."""
-        self.launches.append(
-            (members, z.shape[1], numbers.clone())
-        )  # the next step may overwrite all of these
-        if self.diagnoses and (self.seen[members] < N_MONITORED).any():
-            self.kept.append((members, z.clone(), s.clone(), y.clone()))
-            self.seen[members] += z.shape[1]
+    def add(self, replica_idx, numbers, z, s, y):
+        """Record one step of some replicas; tensors are copied, because the next step may overwrite them."""
+        self.steps.append((replica_idx, z.shape[1], numbers.clone()))
+        if self.diagnoses and (self.n_sampled[replica_idx] < N_MONITORED).any():
+            self.samples.append((replica_idx, z.clone(), s.clone(), y.clone()))
+            self.n_sampled[replica_idx] += z.shape[1]
 
     def report(self, graph, state):
-        """Return each member's numbers."""
-        found = torch.cat([numbers for *_, numbers in self.launches], 1).double().cpu().numpy()
-        members = np.concatenate([rows for rows, *_ in self.launches])
-        weights = np.concatenate([np.full(len(rows), n) for rows, n, _ in self.launches])
+        """Return the numbers of each replica."""
+        numbers = torch.cat([numbers for *_, numbers in self.steps], 1).double().cpu().numpy()
+        replica_idx = np.concatenate([rows for rows, *_ in self.steps])
+        weights = np.concatenate([np.full(len(rows), n) for rows, n, _ in self.steps])
         logged = []
-        for i in range(len(self.seen)):
-            loss, penalty, critic = found[:, members == i]
-            row = {"train_loss": float(np.average(loss, weights=weights[members == i]))}
+        for i in range(len(self.n_sampled)):
+            mask = replica_idx == i
+            loss, penalty, critic = numbers[:, mask]
+            row = {"train_loss": float(np.average(loss, weights=weights[mask]))}
             if graph.penalty is not None:
                 row["subject_penalty"] = float(penalty.mean())
             if not math.isnan(critic.mean()):
@@ -48,22 +47,21 @@ class Monitor:
         return logged
 
     def _diagnose(self, graph, state, logged):
-        """Add the diagnostics; members that took the same steps are judged as one."""
-        alike = {}
-        for i in range(len(self.seen)):
-            alike.setdefault(tuple(k for k, kept in enumerate(self.kept) if i in kept[0]), []).append(i)
-        for steps, members in alike.items():
-            steps = steps if graph.penalty.has_critic else steps[:1]
-            rows = torch.tensor(members, device=state["theta"].device)
-            parts = []
-            for k in steps:
-                places = torch.tensor(
-                    [self.kept[k][0].tolist().index(i) for i in members], device=rows.device
-                )
-                parts.append([tensor[places] for tensor in self.kept[k][1:]])
-            z, s, y = (torch.cat(tensors, 1) for tensors in zip(*parts))
-            inputs = {"z": z, "s": s, "y": y, **critic_state(take_rows(state, rows))}
-            diagnosed = {k: values.tolist() for k, values in graph.recorded_diagnose(inputs).items()}
-            for place, (i, labels) in enumerate(zip(members, s.cpu())):
-                numbers = name_numbers({name: v[place] for name, v in diagnosed.items()}, labels)
-                logged[i] |= {f"subject_{name}": value for name, value in numbers.items()}
+        """Add the diagnostics; replicas that took the same steps are computed together."""
+        by_steps = {}
+        for i in range(len(self.n_sampled)):
+            steps = tuple(k for k, sample in enumerate(self.samples) if i in sample[0])
+            by_steps.setdefault(steps, []).append(i)
+        for steps, replica_idx in by_steps.items():
+            device, batches = state["theta"].device, []
+            for k in steps if graph.penalty.has_critic else steps[:1]:
+                rows, *tensors = self.samples[k]
+                rows = torch.tensor([rows.tolist().index(i) for i in replica_idx], device=device)
+                batches.append([tensor[rows] for tensor in tensors])
+            z, s, y = (torch.cat(tensors, 1) for tensors in zip(*batches))
+            critics = critic_state(take_rows(state, torch.tensor(replica_idx, device=device)))
+            diagnostics = graph.captured_diagnose({"z": z, "s": s, "y": y, **critics})
+            diagnostics = {name: values.tolist() for name, values in diagnostics.items()}
+            for k, (i, labels) in enumerate(zip(replica_idx, s.cpu())):
+                named = name_numbers({name: values[k] for name, values in diagnostics.items()}, labels)
+                logged[i] |= {f"subject_{name}": value for name, value in named.items()}

@@ -1,86 +1,50 @@
-"""How many members train side by side."""
+"""Number of replicas that fit into the memory of the device."""
 
-import os
-
+import numpy as np
+import psutil
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from braindecode_censor.fleet.graph import Graph
-from braindecode_censor.fleet.member import graph_key
-from braindecode_censor.fleet.step import Part, take_step
+from braindecode_censor.fleet.group import Group, Launch
+from braindecode_censor.fleet.step import step_together
 
-__all__ = ["fitting_size", "share_out", "step_bytes"]
+__all__ = ["fitting_size", "step_bytes"]
 
-# Beyond these, more members no longer make a step cheaper per member (see docs/fleet.md); on a CPU they only
-# leave the cache.
-_ENOUGH = {"cpu": 8, "cuda": 256}
-_SHARE = {"cpu": 0.5, "cuda": 0.8}  # of the free memory
+_MAX_REPLICAS = 256  # With more, a step on a GPU does not get cheaper per replica.
+_MEMORY_FRACTION = 0.8
 
 
-def fitting_size(members, resident):
-    """Return how many members to train side by side."""
-    kind = resident.x.device.type
-    if kind == "cuda":
-        free = torch.cuda.mem_get_info(resident.x.device)[0]
-    else:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    largest = max(step_bytes(member, resident) for member in members)
-    fits = int(_SHARE.get(kind, 0.5) * free // largest)
-    return max(1, min(fits, _ENOUGH.get(kind, 64)))
+def fitting_size(replicas, trials):
+    """Return the number of replicas to train together, given one of each graph."""
+    largest = max(step_bytes(replica, trials) for replica in replicas)
+    fits = int(_MEMORY_FRACTION * _free_memory(trials.x.device) // largest)
+    return max(1, min(fits, _MAX_REPLICAS))
 
 
-def share_out(tasks, jobs):
-    """Share trainings out among processes."""
-    if jobs == 1 or any(torch.device(clf.device).type != "cpu" for _, clf, _ in tasks):
-        return [tasks]
-    alike, shares = {}, [[]]
-    for task in tasks:
-        alike.setdefault(graph_key(task[1]), []).append(task)
-    enough = min(_ENOUGH["cpu"], -(-len(tasks) // jobs))
-    for together in alike.values():
-        if len(shares[-1]) >= enough:
-            shares.append([])
-        shares[-1] += together
-    return shares
+def _free_memory(device):
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return psutil.virtual_memory().available
 
 
-def step_bytes(member, resident):
-    """Return an upper bound on the memory that one more member takes."""
-    graph = Graph(member, vectorise=True)
-    n = min(member.clf.batch_size, len(resident.x))
-    state = {name: tensor.unsqueeze(0).clone() for name, tensor in graph.initial_state(member).items()}
-    labels = torch.arange(n, device=resident.x.device).unsqueeze(0)
-    shape = (
-        None
-        if member.censor is None
-        else member.censor.penalty.measures[0].noise_shape(member.censor.penalty.n_subjects)
-    )
-    positions = torch.arange(n, device=resident.x.device).unsqueeze(0)
-    n_classes = len(member.clf.classes_)
+def step_bytes(replica, trials):
+    """Return an upper bound of the memory that a further replica takes."""
+    x, censor, group = trials.x, replica.censor, Group([replica], trials)
+    positions = torch.arange(min(replica.clf.batch_size, len(x)), device=x.device).unsqueeze(0)
+    tensors = {"counts": positions[:, 0] + 1, "average_weights": x.new_ones(1)}
+    tensors["coefficients"] = x.new_ones(1, 4 + 3 * group.graph.critic_steps)
+    if censor is not None:
+        shape = censor.penalty.measures[0].noise_shape(censor.penalty.n_subjects)
+        tensors |= {} if shape is None else {"noise": x.new_ones(1, *shape)}
+    inputs = group.step_inputs(Launch(np.zeros(1, dtype=int), None, positions, tensors))
     with _Counter() as counter:
-        part = Part(
-            graph=graph,
-            state=state,
-            y=labels % n_classes,
-            s=labels % 2,
-            class_weight=resident.x.new_ones(1, n_classes),
-            noise=None if shape is None else resident.x.new_ones(1, *shape),
-            coefficients=resident.x.new_ones(1, 4 + 3 * member.clf.critic_steps),
-        )
-        masks = tuple(resident.x.new_ones(1, *place.shape(n)) for place in graph.network.places)
-        batch = resident.take_batch(
-            positions,
-            resident.affine([member]),
-            torch.zeros_like(labels[:, 0]),
-            torch.ones_like(labels[:, 0]),
-        )
-        take_step([part], *batch, masks)
-    return counter.total + 2 * sum(tensor.nbytes for tensor in state.values())
+        step_together([group], {f"0.{name}": tensor for name, tensor in inputs.items()})
+    return counter.total + 2 * sum(tensor.nbytes for tensor in group.state.values())
 
 
 class _Counter(TorchDispatchMode):
-    """Adds up the sizes of all new tensors."""
+    """Sum of the sizes of all new tensors."""
 
     def __init__(self):
         super().__init__()
@@ -91,3 +55,7 @@ class _Counter(TorchDispatchMode):
         if not any(result.alias_info for result in func._schema.returns):  # neither a view nor in place
             self.total += sum(leaf.nbytes for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor))
         return out
+
+
+def share_out(tasks, jobs):
+    return [tasks]

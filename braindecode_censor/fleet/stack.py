@@ -1,4 +1,4 @@
-"""Members side by side: their parameters as rows of one matrix, and AdamW for all rows at once."""
+"""Replicas side by side: their parameters as rows of one matrix, and AdamW for all rows at once."""
 
 import torch
 
@@ -6,10 +6,10 @@ __all__ = ["Layout", "adam_coefficients", "adam_step", "join_rows", "put_rows", 
 
 
 class Layout:
-    """Where each parameter of a module lies in a row of numbers.
+    """Positions of a module's parameters in one row of numbers.
 
-    One matrix for all parameters of all members makes a step of the optimiser eight operations, whatever the
-    number of parameters, and copying, dropping and saving members one operation.
+    One matrix holds all parameters of all replicas. So a step of the optimiser takes eight operations, whatever the
+    number of parameters, and copying, removing and saving replicas takes one.
     """
 
     def __init__(self, module, names=None):
@@ -25,21 +25,18 @@ class Layout:
 
     def unpack(self, theta):
         """Return the parameters by name, as views."""
-        parts = theta.split(self.sizes, -1)
-        return {
-            name: part.unflatten(-1, shape) if len(shape) != 1 else part
-            for name, shape, part in zip(self.names, self.shapes, parts)
-        }
+        columns = zip(self.names, self.shapes, theta.split(self.sizes, -1))
+        return {name: p.unflatten(-1, shape) if len(shape) != 1 else p for name, shape, p in columns}
 
 
 def adam_coefficients(count, lr, betas, weight_decay=0.0):
-    """Return the three numbers by which a step of AdamW differs from member to member."""
+    """Return the three numbers of an AdamW step that differ between replicas."""
     size = lr / (1 - betas[0] ** count)
     return 1 - lr * weight_decay, size, (1 - betas[1] ** count) ** 0.5
 
 
 def adam_step(theta, gradient, first, second, coefficients, betas, eps):
-    """Take a step of AdamW in place, as ``torch.optim.AdamW`` does, with each member's own coefficients."""
+    """Take a step of ``torch.optim.AdamW`` in place, with the coefficients of each replica."""
     keep, size, root = coefficients.unsqueeze(-1)
     first.lerp_(gradient, 1 - betas[0])
     second.mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])
@@ -48,18 +45,18 @@ def adam_step(theta, gradient, first, second, coefficients, betas, eps):
 
 
 def join_rows(tensors):
-    """Put stacks one below the other."""
+    """Concatenate stacks."""
     return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
 
 
 def take_rows(state, rows):
-    """Return some members of a stack."""
+    """Return some replicas of a stack; `rows=None` are all."""
     return state if rows is None else {name: tensor[rows] for name, tensor in state.items()}
 
 
-def put_rows(state, rows, part):
-    """Write members back into a stack."""
-    for name, tensor in part.items():
+def put_rows(state, rows, values):
+    """Write replicas back into a stack."""
+    for name, tensor in values.items():
         if rows is None:
             state[name] = tensor
         else:
@@ -67,5 +64,5 @@ def put_rows(state, rows, part):
 
 
 def under_prefix(state, prefix):
-    """Return the tensors whose names begin alike."""
+    """Return the tensors with a prefix, under names without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

@@ -1,4 +1,6 @@
-"""The same trainings twice: one after another by the estimator's own fit, and as members of a fleet."""
+"""The same trainings twice: one after another by the estimator's own fit, and as replicas of a fleet."""
+
+import copy
 
 import numpy as np
 import torch
@@ -6,20 +8,24 @@ from rhythms import simulate
 
 from braindecode_censor import PAPER, CensoredEEGClassifier
 from braindecode_censor.fleet import train_fleet
+from braindecode_censor.fleet.masks import ExternalMasks, find_dropout_sites, hash_masks
 
-# Of the history, what both sides write; the rest are skorch's clocks and counters.
+# Columns of the history that both write; the others are skorch's clocks and counters.
 COLUMNS = ("train_loss", "valid_loss", "valid_balanced_accuracy")
 
 
 class Double(CensoredEEGClassifier):
-    """The estimator in double precision, for Braindecode's loader turns signals into single precision."""
+    """The estimator in double precision, with the dropout masks that a fleet computes from seed and step."""
 
     def _to_tensor(self, signals):
-        return super()._to_tensor(signals).double()
+        return super()._to_tensor(signals).double()  # Braindecode's loader turns signals into single precision.
 
     def initialize_module(self):
         super().initialize_module()
         self.module_.double()
+        sizes = [self.signal_args_[name] for name in ("n_chans", "n_times")]
+        batches = [torch.ones(n, *sizes, dtype=torch.float64) for n in (2, 3)]
+        self.sites = find_dropout_sites(copy.deepcopy(self.module_).cpu().train(), batches)
         return self
 
     def initialize_criterion(self):
@@ -28,7 +34,16 @@ class Double(CensoredEEGClassifier):
         return self
 
     def infer(self, x, **fit_params):
-        return super().infer(x.double(), **fit_params)
+        x = x.double()
+        if not self.module_.training:
+            return super().infer(x, **fit_params)
+        numbers = torch.tensor([[self.random_state], [self.step_ + 1]], device=self.device)
+        masks = [
+            hash_masks(*numbers, k, site.shape(len(x)), site.p, x.dtype)[0]
+            for k, site in enumerate(self.sites)
+        ]
+        with ExternalMasks(masks):
+            return super().infer(x, **fit_params)
 
 
 def data(**options):
@@ -47,37 +62,34 @@ def folds(subjects, settings, kind=Double):
     ]
 
 
-def train_alone(X, y, subjects, settings, kind=Double):
-    found = []
-    for _, clf, seen in folds(subjects, settings, kind):
-        found.append(clf.fit(X[seen], y[seen], subjects=subjects[seen]))
-    return found
+def fit_each(X, y, subjects, settings, kind=Double):
+    return [
+        clf.fit(X[train_idx], y[train_idx], subjects=subjects[train_idx])
+        for _, clf, train_idx in folds(subjects, settings, kind)
+    ]
 
 
-def train_together(X, y, subjects, settings, kind=Double, **options):
-    members = train_fleet(folds(subjects, settings, kind), X, y, subjects, **options)
-    return {member.key: member.clf for member in members}
+def fit_fleet(X, y, subjects, settings, kind=Double, **options):
+    replicas = train_fleet(folds(subjects, settings, kind), X, y, subjects, **options)
+    return {replica.key: replica.clf for replica in replicas}
 
 
-def assert_equal(together, alone, tolerance):
-    """Weights, batch statistics, best epoch, validation score and every column of the history."""
-    assert set(together) == set(range(len(alone)))
-    for k, one in enumerate(alone):
-        other = together[k]
-        assert other.best_epoch_ == one.best_epoch_
-        np.testing.assert_allclose(other.valid_score_, one.valid_score_, atol=1e-12)
-        assert len(other.history) == len(one.history)
-        columns = [*COLUMNS, *(name for name in one.history[0] if name.startswith("subject_"))]
-        for name in columns:
-            np.testing.assert_allclose(
-                other.history[:, name],
-                one.history[:, name],
-                rtol=100 * tolerance,
-                atol=tolerance,
-                err_msg=name,
-            )
-        state = other.module_.state_dict()
-        for name, tensor in one.module_.state_dict().items():
-            torch.testing.assert_close(
-                state[name], tensor, rtol=0, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}"
-            )
+def largest_difference(one, other):
+    """Return the largest difference between weights and buffers."""
+    state = other.module_.state_dict()
+    assert state.keys() == one.module_.state_dict().keys()
+    return max((state[name] - tensor).abs().max() for name, tensor in one.module_.state_dict().items())
+
+
+def assert_equal(fleet, singles, tolerance):
+    """Compare weights, batch statistics, best epoch, validation score and every column of the history."""
+    assert set(fleet) == set(range(len(singles)))
+    for k, single in enumerate(singles):
+        assert fleet[k].best_epoch_ == single.best_epoch_
+        np.testing.assert_allclose(fleet[k].valid_score_, single.valid_score_, atol=1e-12)
+        assert len(fleet[k].history) == len(single.history)
+        row = single.history[0]
+        for name in [name for name in row if name in COLUMNS or name.startswith("subject_")]:
+            columns = [clf.history[:, name] for clf in (fleet[k], single)]
+            np.testing.assert_allclose(*columns, rtol=100 * tolerance, atol=tolerance, err_msg=name)
+        assert largest_difference(fleet[k], single) <= tolerance

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from braindecode_censor import CensoredEEGClassifier
-from braindecode_censor.fleet import Member, cuda_graphs
+from braindecode_censor.fleet import Replica, cuda_graphs
 from braindecode_censor.fleet.epoch import step_groups, train_epoch
 from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.monitor import Monitor
-from braindecode_censor.fleet.resident import People, Resident
+from braindecode_censor.fleet.device_trials import DeviceTrials, SubjectStatistics
 from fleet.folds import assert_equal, data, folds, train_alone, train_together
 from fleet.test_equal_to_alone import CASE_IDS, CASES, three
 from fleet.test_networks import NETWORKS, largest_difference, train_both
@@ -34,7 +34,7 @@ def test_full_run_with_members_that_stop_at_different_epochs(method, mode):
 
 def test_trials_are_dealt_out_as_alone():
     X, y, subjects = data()
-    settings = three("mige", "marginal", device="cuda", callbacks__censor__calibrate=True)
+    settings = three("mige", "marginal", device="cuda", penalty__calibrate=True)
     assert_equal(train_together(X, y, subjects, settings), train_alone(X, y, subjects, settings), 1e-7)
 
 
@@ -44,14 +44,14 @@ def test_no_step_waits_for_the_device(method, mode, calibrate):
     X, y, subjects = data()
     settings = three(method, mode, device="cuda", module__drop_prob=0.25)
     if method == "mige":  # the spectral estimators look at the error code of their decomposition
-        options = {"score_estimator": "stein", "callbacks__censor__calibrate": calibrate}
+        options = {"penalty__score": "stein", "penalty__calibrate": calibrate}
         settings = [{**setting, **options} for setting in settings]
     elif calibrate:
         pytest.skip("only MIGE can be calibrated")
     members = [
-        Member(*task, People(X, subjects), y) for task in folds(subjects, settings, CensoredEEGClassifier)
+        Replica(*task, SubjectStatistics(X, subjects), y) for task in folds(subjects, settings, CensoredEEGClassifier)
     ]
-    group = Group(members, Resident(members[0].clf, People(X, subjects)))
+    group = Group(members, DeviceTrials(members[0].clf, SubjectStatistics(X, subjects)))
     train_epoch([group])  # the first may set up libraries
     launches = group.plan_epoch()
     assert len(launches) > 2
@@ -72,18 +72,18 @@ def test_recorded_penalties_are_the_same(score, lengthscale, calibrate, monkeypa
     X, y, subjects = data()
     settings = three("mige", "complementary", device="cuda")
     for setting, epochs in zip(settings, (3, 5, 5)):
-        setting.update(score_estimator=score, lengthscale=lengthscale, max_epochs=epochs)
-        setting["callbacks__censor__calibrate"] = calibrate
+        setting.update(penalty__score=score, penalty__lengthscale=lengthscale, max_epochs=epochs)
+        setting["penalty__calibrate"] = calibrate
     made = []
-    record = cuda_graphs.Recording.__init__
+    record = cuda_graphs.GraphCapture.__init__
     monkeypatch.setattr(
-        cuda_graphs.Recording,
+        cuda_graphs.GraphCapture,
         "__init__",
         lambda *args: made.append(len(args[2].get("0.y", ()))) or record(*args),
     )
     recorded = train_together(X, y, subjects, settings)
     assert set(made) - {0} == {3, 2}
-    monkeypatch.setattr(cuda_graphs.Recorder, "find", lambda *_: None)
+    monkeypatch.setattr(cuda_graphs.CapturedFunction, "find", lambda *_: None)
     plain = train_together(X, y, subjects, settings)
     assert_equal(recorded, [plain[k] for k in range(3)], 1e-9)
 
@@ -107,15 +107,15 @@ def test_recorded_steps_are_the_same(normalize, methods, monkeypatch):
         for k in range(4)
     ]
     made = []
-    record = cuda_graphs.Recording.__init__
+    record = cuda_graphs.GraphCapture.__init__
     monkeypatch.setattr(
-        cuda_graphs.Recording,
+        cuda_graphs.GraphCapture,
         "__init__",
         lambda *args: made.append(len(args[2].get("0.y", ()))) or record(*args),
     )
     recorded = train_together(X, y, subjects, settings)
     assert {4, 2} <= set(made)
-    monkeypatch.setattr(cuda_graphs.Recorder, "find", lambda *_: None)
+    monkeypatch.setattr(cuda_graphs.CapturedFunction, "find", lambda *_: None)
     plain = train_together(X, y, subjects, settings)
     for k, clf in recorded.items():
         state = plain[k].module_.state_dict()
@@ -128,7 +128,7 @@ def test_several_recorded_groups_are_the_same(monkeypatch):
     X, y, subjects = data()
     scores = {"stein": "tsne", "tikhonov": "median", "nu": "tsne", "ssge": "median"}
     kinds = [{"penalty": method} for method in ("adv", "mmd", "began", None)]
-    kinds += [{"penalty": "mige", "score_estimator": k, "lengthscale": v} for k, v in scores.items()]
+    kinds += [{"penalty": "mige", "penalty__score": k, "penalty__lengthscale": v} for k, v in scores.items()]
     settings = [
         {
             **kind,
@@ -141,7 +141,7 @@ def test_several_recorded_groups_are_the_same(monkeypatch):
         for k, (kind, mode) in enumerate(product(kinds, ("marginal", "conditional", "complementary")))
     ]
     recorded = train_together(X, y, subjects, settings, group_size=18)
-    monkeypatch.setattr(cuda_graphs.Recorder, "find", lambda *_: None)
+    monkeypatch.setattr(cuda_graphs.CapturedFunction, "find", lambda *_: None)
     plain = train_together(X, y, subjects, settings, group_size=18)
     assert_equal(recorded, [plain[k] for k in range(len(settings))], 1e-9)
 
@@ -150,7 +150,7 @@ def test_several_recorded_groups_are_the_same(monkeypatch):
 def test_compiled_is_the_same_up_to_rounding(method):
     X, y, subjects = data(n_times=128)
     if method == "calibrated":
-        settings = three("mige", "marginal", device="cuda", callbacks__censor__calibrate=True)
+        settings = three("mige", "marginal", device="cuda", penalty__calibrate=True)
     else:
         settings = three(method, "conditional", device="cuda")
     plain, compiled = (train_together(X, y, subjects, settings, compile=compile) for compile in (False, True))
@@ -161,5 +161,5 @@ def test_compiled_is_the_same_up_to_rounding(method):
 def test_other_networks(name):
     """Without and with a penalty, convolutions as matrix products."""
     for one, member in zip(*train_both(name, device="cuda")):
-        assert member.alone is None
+        assert member.error is None
         assert largest_difference(one, member.clf) < 1e-7

@@ -12,7 +12,7 @@ from torch.func import vmap
 from braindecode_censor import PAPER, CensoredEEGClassifier
 from braindecode_censor.fleet import train_fleet
 from braindecode_censor.fleet.compat import why_alone
-from braindecode_censor.fleet.masks import GivenMasks, drawn_masks, find_places, hashed_masks
+from braindecode_censor.fleet.masks import ExternalMasks, draw_masks, find_dropout_sites, hash_masks
 from braindecode_censor.fleet.network import Network
 from fleet.folds import Double, data
 
@@ -105,7 +105,7 @@ def train_both(name, kind=Undropped, **options):
         for k, one in enumerate(own)
     ]
     alone = [clone(clf).fit(X[seen], y[seen], subjects=subjects[seen]) for _, clf, seen in tasks]
-    together = {member.key: member for member in train_fleet(tasks, X, y, subjects, vectorise=True)}
+    together = {member.key: member for member in train_fleet(tasks, X, y, subjects)}
     return alone, [together[k] for k in range(len(alone))]
 
 
@@ -121,7 +121,7 @@ def test_equal_to_alone_after_twenty_steps(name):
     """Without and with a penalty, side by side; batch norm's statistics too."""
     alone, members = train_both(name)
     for one, member in zip(alone, members):
-        assert member.alone is None
+        assert member.error is None
         assert one.step_ == member.clf.step_ == 20
         assert largest_difference(one, member.clf) < 1e-8
         columns = [c for c in one.history[0] if c == "train_loss" or c.startswith("subject_")]
@@ -147,7 +147,7 @@ def test_computed_dropout_is_each_members_own(name):
     def train(seeds, kind=Double):
         settings = {**PAPER, **STEPS, "max_steps": 2, "penalty": None, "module": name, **NETWORKS[name]}
         tasks = [(seed, kind(**settings, random_state=seed), np.arange(len(y))) for seed in seeds]
-        members = train_fleet(tasks, X, y, subjects, vectorise=True, masks="hashed")
+        members = train_fleet(tasks, X, y, subjects, masks="hashed")
         return {member.key: member.clf for member in members}
 
     whole, again, undropped = train([0, 1, 2]), train([1, 0]), train([0], Undropped)
@@ -160,11 +160,11 @@ def test_computed_dropout_is_each_members_own(name):
 def test_masks_of_members_with_equal_weights_differ():
     """Two members that differ in nothing but their seed for dropout."""
     network = Network(nn.Sequential(nn.Dropout(0.5), nn.Flatten(), nn.Linear(192, 2)), "2", 3, 64)
-    (place,) = network.places
-    masks = hashed_masks(
+    (place,) = network.sites
+    masks = hash_masks(
         torch.tensor([0, 1]), torch.tensor([1, 1]), 0, place.shape(5), place.p, torch.float32
     )
-    theta, _ = network.member_state(network.module)
+    theta, _ = network.replica_state(network.module)
     z, _ = vmap(lambda mask: network(network.layout.unpack(theta), torch.ones(5, 3, 64), (mask,)))(masks)
     assert z.shape == (2, 5, 192)
     assert set(z.unique().tolist()) == {0.0, 2.0}
@@ -185,7 +185,7 @@ def test_places_of_dropout_in_the_order_of_the_calls():
             return nn.functional.scaled_dot_product_attention(q, q, q, dropout_p=0.3).sum()
 
     batches = [torch.randn(n, 3, 64) for n in (2, 3)]
-    places = find_places(Net(), batches)
+    places = find_dropout_sites(Net(), batches)
     assert [place.p for place in places] == [0.5, 0.25, 0.1, 0.25, 0.3]
     shapes = [(7, 3, 1, 1), (7, 3, 64), (7, 64, 3), (14, 32, 3), (14, 1, 3, 3)]
     assert [place.shape(7) for place in places] == shapes
@@ -193,8 +193,8 @@ def test_places_of_dropout_in_the_order_of_the_calls():
     torch.manual_seed(0)
     expected = Net()(batches[1])
     generator = torch.Generator().manual_seed(0)
-    masks = [drawn_masks([generator], p.shape(3), p.p, torch.float32, p.order)[0] for p in places]
-    with GivenMasks(masks):
+    masks = [draw_masks([generator], p.shape(3), p.p, torch.float32, p.order)[0] for p in places]
+    with ExternalMasks(masks):
         torch.testing.assert_close(Net()(batches[1]), expected)
 
 
@@ -211,7 +211,7 @@ def test_a_parameter_without_gradient_is_not_decayed():
             return self.last(self.frozen(self.first(x.flatten(1))))
 
     alone, (member,) = train_one(Spare, optimizer__weight_decay=0.5, penalty=None)
-    assert member.alone is None
+    assert member.error is None
     assert torch.equal(member.clf.module_.spare, torch.ones(3, dtype=torch.float64))
     assert largest_difference(alone, member.clf) < 1e-8
 
@@ -322,5 +322,5 @@ def test_stock_eegnet_and_another_layer():
     options = {"module__F1": 2, "module__D": 2, "module__drop_prob": 0.25, "layer": "drop_2"}
     for fast in (True, False):
         alone, (member,) = train_one("EEGNet", fast=fast, **options)
-        assert member.alone is None
+        assert member.error is None
         assert largest_difference(alone, member.clf) < 1e-8
