@@ -8,14 +8,18 @@ import torch
 __all__ = [
     "check_choice",
     "check_complete",
+    "check_finite_number",
     "check_fraction",
     "check_keywords",
+    "check_parameters",
     "check_positive",
     "check_size",
     "is_traced",
+    "optional",
+    "suggest",
 ]
 
-# Words that the callback and the factory do not know, and what they call it.
+# Names that are valid elsewhere in the package -> their names in the callback and the factory.
 _OTHER_WORDS = {
     "censoring": "mode",
     "lambda_": "weight",
@@ -25,8 +29,8 @@ _OTHER_WORDS = {
 }
 
 
-def _suggest(word, choices):
-    """A hint at the choice that a wrong word was probably meant to be."""
+def suggest(word, choices):
+    """Return a hint at the choice that is spelled most like a wrong word."""
     by_lower = {str(choice).lower(): choice for choice in choices}
     near = get_close_matches(str(word).lower(), by_lower, n=1)
     return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
@@ -36,24 +40,42 @@ def check_choice(argument, value, choices):
     """Raise unless `value` is one of `choices`."""
     choices = sorted(choices)
     if value not in choices:
-        raise ValueError(f"{argument}={value!r} is unknown; choose from {choices}.{_suggest(value, choices)}")
+        raise ValueError(f"{argument}={value!r} is unknown; choose from {choices}.{suggest(value, choices)}")
     return value
 
 
-def check_keywords(owner, given, known=None):
-    """Raise for a keyword that nobody knows, naming the right word."""
-    for name, value in given.items():
-        if known is not None and name in known:
+def check_keywords(owner, options, valid_names=None):
+    """Raise for an option that is not in `valid_names`, or that has another name here."""
+    for name, value in options.items():
+        if valid_names is not None and name in valid_names:
             continue
         if name in _OTHER_WORDS:
             raise ValueError(
                 f"{owner} does not know {name}={value!r}: the word is {_OTHER_WORDS[name]}={value!r}."
             )
-        if known is not None:
-            names = sorted(known)
+        if valid_names is not None:
+            names = sorted(valid_names)
             raise ValueError(
-                f"{owner} does not know {name}={value!r}; its options are {names}.{_suggest(name, names)}"
+                f"{owner} does not know {name}={value!r}; its options are {names}.{suggest(name, names)}"
             )
+
+
+def check_parameters(owner, constraints):
+    """Raise unless all attributes are valid; `constraints` maps a name to its check and the check's arguments."""
+    for name, (check, *options) in constraints.items():
+        check(name, getattr(owner, name), *options)
+
+
+def optional(check):
+    """Return a check that also accepts None."""
+    return lambda argument, value, *options: None if value is None else check(argument, value, *options)
+
+
+def check_finite_number(argument, value):
+    """Return `value` as float, raising unless it is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not abs(value) < float("inf"):
+        raise ValueError(f"{argument}={value!r} must be a finite number.")
+    return float(value)
 
 
 def check_positive(argument, value, or_zero=False):
@@ -65,10 +87,10 @@ def check_positive(argument, value, or_zero=False):
 
 
 def check_complete(argument, labels):
-    """Raise unless every trial has a label and all labels can be told apart and ordered."""
-    import numpy as np  # here, because the penalties need nothing but torch
+    """Raise unless every trial has a label and all labels are of one type."""
+    import numpy as np  # The penalties need nothing but torch.
 
-    # NaN and NaT differ from themselves
+    # NaN and NaT differ from themselves.
     missing = np.array([label is None or label != label for label in labels.tolist()], dtype=bool)
     if missing.any():
         raise ValueError(
@@ -99,9 +121,9 @@ def check_size(argument, value, minimum=1):
 
 
 def is_traced(*tensors):
-    """Tell whether values may not be looked at: under ``torch.compile`` or ``torch.func.vmap``."""
+    """Return whether values cannot be read, as under ``torch.compile`` and ``torch.func.vmap``."""
     if torch.compiler.is_compiling():
         return True
-    # torch offers no public question for "is this tensor inside vmap or grad"; this one has been stable since 2.0.
+    # torch has no public function for this; the private one has been stable since 2.0.
     is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
     return any(tensor is not None and is_wrapped(tensor) for tensor in tensors)

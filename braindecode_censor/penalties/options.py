@@ -10,20 +10,17 @@ its value, in the class's ``search_space``. This goes for a measure of your own 
 
     MEASURES["sharp"] = Sharp
 
-Everybody else asks this module:
-
 ``options_of(method)``
     All options of a method, name -> :class:`Option`. ``option.argument`` is the estimator's name for it, and
-    ``option.search`` a :class:`Range`, a :class:`Choice`, or None where no search chooses.
+    ``option.search`` a :class:`Range`, a :class:`Choice`, or None where no search selects a value.
 ``search_space_of(method)``
-    What a search chooses, name -> Range or Choice: "mode" and "weight" first, then the method's own, in an order in
+    What a search selects, name -> Range or Choice: "mode" and "weight" first, then the method's own, in an order in
     which an option comes after the one that its ``when`` names.
-``is_wanted(search, chosen)``
-    Whether an option has a meaning beside what was chosen before it.
+``is_wanted(search, params)``
+    Whether an option has a meaning beside the values that were selected before it.
 ``estimator_arguments(entry)``
     From an entry of a grid, such as ``{"method": "mige", "mode": "marginal", "score": "nu"}``, to the arguments of
-    :class:`~braindecode_censor.CensoredEEGClassifier`. An option that has no argument of its own there goes through the
-    callback, as ``callbacks__censor__<name>``.
+    :class:`~braindecode_censor.CensoredEEGClassifier`, which takes options as ``penalty__<name>``.
 """
 
 import inspect
@@ -37,8 +34,6 @@ from braindecode_censor.penalties.modes import MODES
 from braindecode_censor.penalties.ranges import Choice, Range
 
 __all__ = [
-    "ARGUMENTS",
-    "PENALTY_ARGUMENTS",
     "Choice",
     "Option",
     "Range",
@@ -49,25 +44,8 @@ __all__ = [
     "search_space_of",
 ]
 
-#: Option of a penalty -> the estimator's argument. `score` as an attribute would hide the method of that name.
-PENALTY_ARGUMENTS = {
-    "score": "score_estimator",
-    "reg": "reg",
-    "lengthscale": "lengthscale",
-    "pairs": "pairs",
-    "fraction": "fraction",
-    "size": "size",
-}
-#: Word of a grid -> the estimator's argument. All other words are options that go through the callback.
-ARGUMENTS = {
-    "method": "penalty",
-    "mode": "censoring",
-    "weight": "weight",
-    "warmup": "warmup",
-    "critic_lr": "critic_lr",
-    "critic_steps": "critic_steps",
-    **PENALTY_ARGUMENTS,
-}
+# Words of a grid that are arguments of the estimator. All others are nested, as ``penalty__<name>``.
+_ARGUMENTS = {"method": "penalty", "mode": "censoring", "weight": "weight"}
 # What every method takes beside the options of its measure.
 _COMMON = ("mode", "weight", "warmup", "critic_lr", "critic_steps", "reveal")
 # Arguments of a measure that follow from the data and the mode.
@@ -84,15 +62,14 @@ class Option(NamedTuple):
 
 def argument_of(name):
     """Return the estimator's argument for a word of the grid."""
-    return ARGUMENTS.get(name, f"callbacks__censor__{name}")
+    return _ARGUMENTS.get(name, f"penalty__{name}")
 
 
 def estimator_arguments(entry):
     """Turn an entry of a grid into arguments of the estimator."""
-    known = options_of(entry["method"])
-    for name in entry:
-        if name != "method":
-            check_choice(f"option of method={entry['method']!r}", name, known)
+    valid_names = options_of(entry["method"])
+    for name in entry.keys() - {"method"}:
+        check_choice(f"option of method={entry['method']!r}", name, valid_names)
     return {argument_of(name): value for name, value in entry.items()}
 
 
@@ -105,18 +82,18 @@ def options_of(method):
 
 
 def search_space_of(method):
-    """Return what a search chooses for a method."""
+    """Return the search space of a method: name -> Range or Choice."""
     measure = MEASURES[check_choice("method", method, MEASURES)]
     common = {"mode": Choice(tuple(MODES)), "weight": Range(0.001, 10.0, log=True)}
     return common | dict(getattr(measure, "search_space", {}))
 
 
-def is_wanted(search, chosen):
-    """Tell whether an option has a meaning beside what was chosen before it."""
+def is_wanted(search, params):
+    """Return whether an option has a meaning beside the values that were selected before it."""
     if search.when is None:
         return True
     name, values = search.when
-    return chosen.get(name) in values
+    return params.get(name) in values
 
 
 def measure_options(make):
@@ -124,16 +101,16 @@ def measure_options(make):
     return list(_measure_options(make, tuple(SCORES.values())))
 
 
-@cache  # asked for by every estimator that is made; reading signatures takes longer than all else in its constructor
+@cache  # Every estimator's constructor calls it, and reading signatures takes longer than the rest of it.
 def _measure_options(make, scores):
     names = {}
-    for kind in inspect.getmro(make) if inspect.isclass(make) else (make,):
-        if kind is object or not (kind is make or issubclass(kind, Measure)):
+    for base in inspect.getmro(make) if inspect.isclass(make) else (make,):
+        if base is object or not (base is make or issubclass(base, Measure)):
             continue
-        for name, parameter in inspect.signature(kind).parameters.items():
+        for name, parameter in inspect.signature(base).parameters.items():
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
                 names[name] = None
-            elif name == "score_keywords":  # handed on to the score estimator
+            elif name == "score_keywords":  # The measure passes these on to the score estimator.
                 for score in scores:
                     names |= dict.fromkeys(inspect.signature(score).parameters)
     return tuple(name for name in names if name not in _SIZES)

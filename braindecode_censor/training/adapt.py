@@ -1,4 +1,4 @@
-"""A decoder for one person: from unlabelled trials, from a few labelled ones, or from trials as they arrive."""
+"""Adaptation to one subject: by unlabelled trials, by a few labelled ones, or by trials as they arrive."""
 
 import copy
 
@@ -16,77 +16,79 @@ from braindecode_censor.trials.dataset import Trials, check_labels, read_signals
 
 __all__ = ["StreamingClassifier", "adapt_classifier", "adapt_to_target", "correct_head"]
 
-# The least curvature of the pull towards the population's weights, so that a solution exists without any prior too.
-_LEAST = 1e-3
+# Minimum curvature of the ridge penalty, so that a solution exists without a prior too.
+_MIN_CURVATURE = 1e-3
 
 
 def adapt_classifier(clf, X, y=None):
-    """Return a decoder for the person whose trials these are, and leave the general one as it is."""
+    """Return a copy of a decoder with the statistics of one subject."""
     _check_general(clf, "adapt")
     signals, _ = read_signals(X)
     clf._check_shape(signals)
-    codes = None if y is None else _check_classes(clf, y, len(signals))
-    person = copy.deepcopy(clf)
-    person.adapted_ = True
-    person.normalizer_ = clf.normalizer_.adapt(signals)
-    x = person._to_tensor(person.normalizer_.transform(signals))
-    module = whole_module(person.module_).eval()
+    y_encoded = None if y is None else _encode(clf, y, len(signals))
+    adapted = copy.deepcopy(clf)
+    adapted.adapted_ = True
+    adapted.normalizer_ = clf.normalizer_.adapt(signals)
+    x = adapted._to_tensor(adapted.normalizer_.transform(signals))
+    module = whole_module(adapted.module_).eval()
     adapt_batch_norms(module, x, clf.prior, clf.device)
-    if codes is not None:
-        z, logits = _read_head(person, module, x)
-        head = correct_head(z, logits, codes, clf.prior, clf.class_weighted)
-        person.head_ = {
+    if y_encoded is not None:
+        z, logits = _read_head(adapted, module, x)
+        head = correct_head(z, logits, y_encoded, clf.prior, clf.class_weighted)
+        adapted.head_ = {
             name: torch.as_tensor(array, dtype=x.dtype, device=clf.device) for name, array in head.items()
         }
-    return person
+    return adapted
 
 
 def adapt_to_target(clf, unlabeled, labeled, y):
-    """Make a decoder that was just fitted one for the person whose trials ``fit`` was given, if there are any."""
+    """Adapt a decoder in place to the target data that ``fit`` got, if there are any."""
     if (labeled is None) != (y is None) or (unlabeled is not None and labeled is not None):
         raise ValueError(
-            "Give fit X_target_unlabeled alone, or X_target_labeled together with y_target_labeled."
+            "Pass fit X_target_unlabeled alone, or X_target_labeled together with y_target_labeled."
         )
     if unlabeled is None and labeled is None:
         return
-    person = adapt_classifier(clf, unlabeled if labeled is None else labeled, y)
-    clf.normalizer_, clf.head_, clf.adapted_ = person.normalizer_, person.head_, True
-    whole_module(clf.module_).load_state_dict(whole_module(person.module_).state_dict())
+    adapted = adapt_classifier(clf, unlabeled if labeled is None else labeled, y)
+    clf.normalizer_, clf.head_, clf.adapted_ = adapted.normalizer_, adapted.head_, True
+    whole_module(clf.module_).load_state_dict(whole_module(adapted.module_).state_dict())
 
 
 def _check_general(clf, method):
     clf.check_is_fitted()
     if clf.adapted_:
-        raise ValueError(f"This decoder is adapted to a person already: call {method} of the general one.")
+        raise ValueError(
+            f"This decoder is already adapted to a subject: call {method} of the one that fit returned."
+        )
 
 
-def _check_classes(clf, y, n_trials):
+def _encode(clf, y, n_trials):
     y = check_labels("y", y, n_trials, "pass one class per trial.")
     if not isinstance(clf.criterion_, nn.CrossEntropyLoss):
         raise ValueError(
             f"criterion={type(clf.criterion_).__name__}: adapt(X, y) corrects the logits of a cross-entropy loss. "
             "Use the default criterion, or adapt(X) without classes."
         )
-    return encode(y, clf.classes_, "adapt needs these, though not all of them.")
+    return encode(y, clf.classes_, "pass adapt trials of these, though not necessarily of all.")
 
 
 @torch.no_grad()
-def _read_head(person, module, x):
+def _read_head(clf, module, x):
     """Latent code and logits of every trial, in double precision."""
-    found = []
+    batches = []
     for chunk in x.split(64):
-        chunk = chunk.to(person.device)
+        chunk = chunk.to(clf.device)
         logits = module(chunk)
         if logits.ndim != 2:
             raise ValueError(
                 f"adapt(X, y) needs one row of logits per trial; the network's have {tuple(logits.shape)}."
             )
-        found.append((code_of(module, person.layer, chunk), logits))
-    return (torch.cat(part).double().cpu().numpy() for part in zip(*found))
+        batches.append((code_of(module, clf.layer, chunk), logits))
+    return (torch.cat(values).double().cpu().numpy() for values in zip(*batches))
 
 
-def correct_head(z, logits, codes, prior, class_weighted=True):
-    r"""Fit what a person's labelled trials add to the logits of the population's decoder.
+def correct_head(z, logits, y, prior, class_weighted=True):
+    r"""Fit a correction of the logits to labelled trials of one subject.
 
     The new logits are :math:`o + \Delta \tilde z`, where o are the old ones and :math:`\tilde z` is the latent code,
     standardised over these trials, divided by the square root of its width, and followed by a one. Δ minimises the
@@ -100,47 +102,46 @@ def correct_head(z, logits, codes, prior, class_weighted=True):
         Latent code.
     logits : ndarray of shape (n_trials, n_classes)
         Of the population's decoder.
-    codes : ndarray of shape (n_trials,)
-        Class of every trial, as a number from 0.
+    y : ndarray of shape (n_trials,)
+        Encoded class of every trial.
     prior : float
-        How many trials the population's weights are worth.
+        Number of trials that the population's weights count as.
     class_weighted : bool
-        Whether classes count alike however many trials each has.
+        Whether classes count alike, independent of their numbers of trials.
 
     Returns
     -------
     head : dict of str to ndarray
-        ``coef`` of shape (n_classes, n_features) and ``intercept`` of shape (n_classes,): what to add is
+        ``coef`` of shape (n_classes, n_features) and ``intercept`` of shape (n_classes,): the correction is
         ``z @ coef.T + intercept``.
     """
     centre, scale = z.mean(axis=0), z.std(axis=0) * np.sqrt(z.shape[1])
-    scale = np.where(scale > 1e-8 * (1 + np.abs(centre)), scale, np.inf)  # what is constant tells nothing
+    scale = np.where(scale > 1e-8 * (1 + np.abs(centre)), scale, np.inf)  # Constant features are not used.
     features = np.column_stack([(z - centre) / scale, np.ones(len(z))])
-    present, y, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    present, y, counts = np.unique(y, return_inverse=True, return_counts=True)
     weight = (len(y) / len(present) / counts)[y] if class_weighted else np.ones(len(y))
-    curvature = max(prior / 4, _LEAST)
-    hot = np.eye(len(present))[y]
+    curvature = max(prior / 4, _MIN_CURVATURE)
+    one_hot = np.eye(len(present))[y]
 
     def loss(flat):
         delta = flat.reshape(len(present), -1)
         scores = logits[:, present] + features @ delta.T
         log_sum = logsumexp(scores, axis=1, keepdims=True)
         value = weight @ (log_sum[:, 0] - scores[np.arange(len(y)), y]) + curvature / 2 * flat @ flat
-        residual = weight[:, None] * (np.exp(scores - log_sum) - hot)
+        residual = weight[:, None] * (np.exp(scores - log_sum) - one_hot)
         return value, (residual.T @ features).ravel() + curvature * flat
 
-    found = minimize(loss, np.zeros(len(present) * features.shape[1]), jac=True, method="L-BFGS-B")
+    result = minimize(loss, np.zeros(len(present) * features.shape[1]), jac=True, method="L-BFGS-B")
     delta = np.zeros((logits.shape[1], features.shape[1]))
-    delta[present] = found.x.reshape(len(present), -1)
+    delta[present] = result.x.reshape(len(present), -1)
     coef = delta[:, :-1] / scale
     return {"coef": coef, "intercept": delta[:, -1] - coef @ centre}
 
 
 class StreamingClassifier:
-    """A decoder that learns a person's statistics from the person's trials while it decodes them.
+    """Causal decoder of one subject.
 
-    Trial n is decoded with the statistics of trials 1 .. n, without their classes, shrunk towards the population's. So
-    what it answers for a trial does not depend on later ones, and it does depend on earlier ones.
+    Trial n is decoded with the statistics of trials 1 .. n, without their classes, shrunk towards the population's.
     """
 
     def __init__(self, clf):
@@ -150,12 +151,12 @@ class StreamingClassifier:
         module = whole_module(self._decoder.module_).eval()
         sizes = (clf.signal_args_[name] for name in ("n_chans", "n_times"))
         stream_batch_norms(module, next(module.parameters()).new_zeros(1, *sizes), clf.prior)
-        # A compiled network would not notice the hooks that learn.
+        # A compiled network would ignore the hooks that update the statistics.
         self._decoder.module_ = module
         self.classes_ = clf.classes_
 
     def predict_proba(self, X):
-        """Decode the next trials, one after the other."""
+        """Return the probabilities of the next trials, decoded one after the other."""
         signals, _ = read_signals(X)
         self._decoder._check_shape(signals)
         return np.concatenate([self._decode(trial[None]) for trial in signals])

@@ -1,4 +1,4 @@
-"""One censoring step: the penalty's gradient in the latent code, and a step of the critic."""
+"""Censoring step: the gradient of the penalty in the latent code, and a step of the critic."""
 
 import copy
 import math
@@ -28,9 +28,8 @@ def build_penalty(method, z, random_state, **options):
 class CensoringStep:
     """Return the gradient of the penalty in z, and train the critic on z.
 
-    With one critic step per batch, the penalty comes from a critic that has not learnt from this batch yet, as in the
-    paper's listings for BEGAN and as with a gradient reversal layer, so that a bound that it gives on the mutual
-    information is not biased by that.
+    With one critic step per batch, the penalty comes from a critic that was not trained on this batch yet, as in the
+    paper's listings for BEGAN and with a gradient reversal layer. So its bound on the mutual information is unbiased.
     """
 
     def __init__(self, penalty, critic_lr=1e-3, critic_steps=1, random_state=0):

@@ -1,11 +1,13 @@
-"""How much a latent code still tells about the subject, according to probes that never saw training."""
+"""Subject leakage: the accuracy of fresh probes that predict the subject from a latent code."""
+
+import warnings
+from itertools import product
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -29,7 +31,7 @@ def subject_leakage(
     level=0.95,
     random_state=0,
 ):
-    r"""Cross-validate fresh probes that guess the subject from the latent code.
+    r"""Cross-validate fresh probes that predict the subject from the latent code.
 
     Parameters
     ----------
@@ -40,7 +42,7 @@ def subject_leakage(
     halves : bool
         Whether to probe the two halves of z too, as complementary censoring splits them.
     probes : tuple of str
-        Which probes; the kernel one sees more and takes about five times as long.
+        Names of the probes; the kernel probe is stronger and takes about five times as long.
     n_splits : int
         Folds of the cross-validation over trials.
     n_boot : int
@@ -74,23 +76,15 @@ def subject_leakage(
     """
     z, y, subjects = np.asarray(z, dtype=float), np.asarray(y), np.asarray(subjects)
     _check(z, y, subjects)
-    probes = [check_choice("probes", probe, PROBES) for probe in probes]
     middle = z.shape[1] // 2
-    parts = {"all": z} | ({"first half": z[:, :middle], "second half": z[:, middle:]} if halves else {})
+    codes = {"all": z} | ({"first half": z[:, :middle], "second half": z[:, middle:]} if halves else {})
+    groups = {"marginal": np.zeros(len(y)), "within class": y}
     rows = []
-    for part, code in parts.items():
-        models = _probes(code.shape[1], random_state)
-        for probe in probes:
-            for view, groups in (("marginal", np.zeros(len(y))), ("within class", y)):
-                hits = _cross_validate(models[probe], code, subjects, groups, n_splits, random_state)
-                rows.append(
-                    {
-                        "part": part,
-                        "view": view,
-                        "probe": probe,
-                        **_summary(hits, n_boot, level, random_state),
-                    }
-                )
+    for part, probe, view in product(codes, probes, groups):
+        model = _probes(codes[part].shape[1], random_state)[check_choice("probes", probe, PROBES)]
+        hits = _cross_validate(model, codes[part], subjects, groups[view], n_splits, random_state)
+        summary = _summarize(hits, n_boot, level, random_state)
+        rows.append({"part": part, "view": view, "probe": probe, **summary})
     return pd.DataFrame(rows)
 
 
@@ -101,50 +95,41 @@ def _probes(n_features, random_state):
     )
     return {
         "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-        # Kernel features are small numbers; the default ridge would hide what they know.
+        # Kernel features are small numbers, for which the default ridge is too strong.
         "kernel": make_pipeline(StandardScaler(), kernel, LogisticRegression(C=100, max_iter=1000)),
     }
 
 
 def _cross_validate(model, z, subjects, groups, n_splits, random_state):
-    """Return, for every group and subject in it, which of the trials were guessed right."""
+    """Return, for every group and subject in it, a mask of the trials whose subject was predicted."""
     hits = []
     for group in np.unique(groups):
-        members = np.flatnonzero(groups == group)
-        _, codes, counts = np.unique(subjects[members], return_inverse=True, return_counts=True)
-        members, codes = members[counts[codes] > 1], codes[counts[codes] > 1]
-        if len(np.unique(codes)) < 2:
+        idx = np.flatnonzero(groups == group)
+        _, s, counts = np.unique(subjects[idx], return_inverse=True, return_counts=True)
+        idx, s = idx[counts[s] > 1], s[counts[s] > 1]
+        if len(np.unique(s)) < 2:
             continue
-        folds = StratifiedKFold(
-            min(n_splits, counts[counts > 1].min()), shuffle=True, random_state=random_state
-        )
-        right = np.zeros(len(members), dtype=bool)
-        for train, test in folds.split(members, codes):
-            fitted = _sized(model, len(train)).fit(z[members[train]], codes[train])
-            right[test] = fitted.predict(z[members[test]]) == codes[test]
-        hits.append([right[codes == code] for code in np.unique(codes)])
+        n_folds = min(n_splits, counts[counts > 1].min())
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=random_state)
+        with warnings.catch_warnings():  # Nystroem takes fewer landmarks where there are fewer trials.
+            warnings.filterwarnings("ignore", message="n_components > n_samples")
+            is_hit = cross_val_predict(model, z[idx], s, cv=folds) == s
+        hits.append([is_hit[s == label] for label in np.unique(s)])
     if not hits:
-        raise ValueError(
-            "subjects: no class has two subjects with two trials each, so nothing can be probed."
-        )
+        raise ValueError("subjects: no class has two subjects with two trials each: add trials.")
     return hits
 
 
-def _sized(model, n_trials):
-    model = clone(model)
-    if "nystroem" in model.named_steps:
-        model.set_params(nystroem__n_components=min(_N_LANDMARKS, n_trials))
-    return model
-
-
-def _summary(hits, n_boot, level, random_state):
+def _summarize(hits, n_boot, level, random_state):
     rng = np.random.default_rng(random_state)
     chance = np.mean([1 / len(group) for group in hits])
 
     def accuracy(draw):
-        return np.mean([np.mean([draw(right) for right in group], axis=0) for group in hits], axis=0)
+        return np.mean([np.mean([draw(is_hit) for is_hit in group], axis=0) for group in hits], axis=0)
 
-    boot = accuracy(lambda right: rng.binomial(len(right), right.mean(), size=n_boot) / len(right)) - chance
+    boot = (
+        accuracy(lambda is_hit: rng.binomial(len(is_hit), is_hit.mean(), size=n_boot) / len(is_hit)) - chance
+    )
     low, high = np.quantile(boot, [(1 - level) / 2, (1 + level) / 2])
     excess = accuracy(np.mean) - chance
     return {"accuracy": excess + chance, "chance": chance, "excess": excess, "low": low, "high": high}
@@ -159,4 +144,4 @@ def _check(z, y, subjects):
                 f"{name} has shape {labels.shape} and z has {len(z)} trials: pass one per trial."
             )
     if len(np.unique(subjects)) < 2:
-        raise ValueError("subjects: leakage compares subjects and needs at least two.")
+        raise ValueError("subjects: subject leakage needs at least two.")

@@ -1,4 +1,4 @@
-"""What an epoch's censoring leaves in the history, read from the device once."""
+"""Numbers of an epoch's censoring for the history, read from the device once."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 
 __all__ = ["N_MONITORED", "EpochMonitor", "name_numbers"]
 
-#: Trials per epoch on which the critic's accuracy is taken: enough to read it, too few to cost time.
+#: Trials per epoch on which the critic's accuracy is computed, few enough to cost no time.
 N_MONITORED = 128
 
 
@@ -15,15 +15,15 @@ class EpochMonitor:
 
     def __init__(self):
         self.numbers = []
-        self.seen = []
-        self.n_seen = 0
+        self.batches = []
+        self.n_trials = 0
 
     def add(self, numbers, z, s, y):
-        """Take in a batch."""
+        """Add a batch."""
         self.numbers.append(numbers)
-        if self.n_seen < N_MONITORED:
-            self.seen.append((z, s, y))
-            self.n_seen += len(z)
+        if self.n_trials < N_MONITORED:
+            self.batches.append((z, s, y))
+            self.n_trials += len(z)
 
     def report(self, penalty):
         """Return the epoch's numbers."""
@@ -33,16 +33,16 @@ class EpochMonitor:
         numbers = {"penalty": mean}
         if not math.isnan(critic_loss):
             numbers["critic_loss"] = critic_loss
-        # To count a critic's hits takes many trials; a number that depends on the size of a sample is of one batch.
-        seen = self.seen if getattr(penalty, "has_critic", True) else self.seen[:1]
-        z, s, y = (torch.cat(parts) for parts in zip(*seen))
+        # A critic's accuracy needs many trials. Other diagnostics depend on the size of the sample: one batch.
+        batches = self.batches if getattr(penalty, "has_critic", True) else self.batches[:1]
+        z, s, y = (torch.cat(values) for values in zip(*batches))
         with torch.no_grad():
-            found = penalty.diagnostics(z, s, y)
-        return numbers | name_numbers({name: value.item() for name, value in found.items()}, s)
+            diagnostics = penalty.diagnostics(z, s, y)
+        return numbers | name_numbers({name: value.item() for name, value in diagnostics.items()}, s)
 
 
 def name_numbers(diagnostics, s):
-    """Name diagnostics as the history does, and put chance beside an accuracy."""
+    """Return diagnostics under their names in the history, with the chance level of an accuracy."""
     numbers = {name.removeprefix("subject_"): value for name, value in diagnostics.items()}
     if "accuracy" in numbers:
         numbers["chance"] = (torch.bincount(s).max() / len(s)).item()

@@ -60,90 +60,86 @@ def read_classifier(cls, content, name, params):
 
 
 def read_state(clf):
-    """Return what a fitted estimator has learnt, beside its parameters."""
+    """Return the fitted attributes of an estimator as a JSON header and tensors."""
     normalizer = clf.normalizer_.get_state()
     fitted = {
         "fitted": {name: _plain(getattr(clf, name, None)) for name in _FITTED},
         "classes": clf.classes_.tolist(),
         "normalizer": normalizer["settings"],
     }
-    parts = {
+    groups = {
         "module": whole_module(clf.module_).state_dict(),
         "normalizer": {name: torch.as_tensor(array) for name, array in normalizer["arrays"].items()},
         "head": clf.head_ or {},
     }
-    tensors = {
-        f"{part}.{name}": tensor.detach() for part, named in parts.items() for name, tensor in named.items()
-    }
+    tensors = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
     return fitted, tensors
 
 
 def write_state(clf, fitted, tensors):
-    """Make an estimator a fitted one again."""
+    """Set the fitted attributes of an estimator."""
     for name in _FITTED:
         setattr(clf, name, fitted["fitted"][name])
     clf.classes_inferred_ = np.asarray(fitted["classes"])
-    with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
+    with torch.random.fork_rng(devices=[]):  # The weights drawn here are replaced below.
         clf.initialize()
-    whole_module(clf.module_).load_state_dict(_part(tensors, "module"))
-    arrays = {name: tensor.numpy() for name, tensor in _part(tensors, "normalizer").items()}
+    whole_module(clf.module_).load_state_dict(_select(tensors, "module"))
+    arrays = {name: tensor.numpy() for name, tensor in _select(tensors, "normalizer").items()}
     clf.normalizer_ = SubjectNormalizer.from_state({"settings": fitted["normalizer"], "arrays": arrays})
-    clf.head_ = {name: tensor.to(clf.device) for name, tensor in _part(tensors, "head").items()} or None
+    clf.head_ = {name: tensor.to(clf.device) for name, tensor in _select(tensors, "head").items()} or None
     return clf
 
 
 def copy_classifier(clf, memo=None):
-    """Copy an estimator; what only training needs (optimiser, critic) is not copied."""
+    """Return a copy of an estimator without optimizer and critic."""
     if not clf._was_fitted:
         return type(clf)(**copy.deepcopy(clf.get_params(deep=False), memo))
-    return _rebuild(*copy.deepcopy(_parts(clf), memo))
+    return _rebuild(*copy.deepcopy(_state_of(clf), memo))
 
 
 def reduce_classifier(clf):
-    """Take a fitted estimator apart for pickle, because a network with parametrisations has no other way."""
+    """Return what pickle needs; a network with parametrisations cannot be pickled itself."""
     if isinstance(clf.module, torch.nn.Module):
         raise pickle.PicklingError(
             f"module={type(clf.module).__name__}(...) is an object, which torch cannot pickle: pass its class, and "
             "its arguments as module__<name>=..., or use save(path)."
         )
-    return _rebuild, _parts(clf)
+    return _rebuild, _state_of(clf)
 
 
-def _parts(clf):
+def _state_of(clf):
     return type(clf), clf.get_params(deep=False), *read_state(clf), list(clf.history)
 
 
-def _rebuild(kind, params, fitted, tensors, history):
-    clf = write_state(kind(**params), fitted, tensors)
+def _rebuild(cls, params, fitted, tensors, history):
+    clf = write_state(cls(**params), fitted, tensors)
     clf.history.extend(history)
     return clf
 
 
-def _part(tensors, name):
-    return {
-        key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")
-    }
+def _select(tensors, group):
+    return {name.removeprefix(f"{group}."): x for name, x in tensors.items() if name.startswith(f"{group}.")}
 
 
 def unsaved_params(clf):
-    """Return what a file cannot hold and predictions depend on."""
+    """Return the parameters that JSON cannot hold and predictions depend on."""
     plain = _plain_params(clf)
-    decisive = {
+    names = (
         "module",
         "predict_nonlinearity",
         "criterion",
-    }  # skorch takes the nonlinearity from the criterion
+    )  # skorch takes the nonlinearity from the criterion.
     return {
         name: value
         for name, value in clf.get_params(deep=False).items()
         if name not in plain
-        and (name in decisive or name.startswith("module__"))
+        and (name in names or name.startswith("module__"))
         and value is not FoldCrossEntropy
     }
 
 
 def _plain_params(clf):
-    """The parameters that JSON can hold."""
+    """Return the parameters that JSON can hold."""
     plain = {}
     for name, value in clf.get_params(deep=False).items():
         try:

@@ -1,4 +1,4 @@
-"""What is kept of a training: the last weights, their average, or those of the best epoch; and when it has failed."""
+"""Final weights of a training (last, averaged or of the best epoch), early stopping and failures."""
 
 import hashlib
 import math
@@ -25,10 +25,10 @@ EMA_DECAY = 0.99
 
 
 class DivergedError(ValueError):
-    """A training has ended without weights that are worth keeping."""
+    """A training has ended without finite weights or losses."""
 
-    def __init__(self, train_loss=None, what="The validation loss was never finite"):
-        super().__init__(f"{what}: lower weight or lr, or raise warmup. Last training loss: {train_loss}.")
+    def __init__(self, train_loss=None, message="The validation loss was never finite"):
+        super().__init__(f"{message}: lower weight or lr, or raise warmup. Last training loss: {train_loss}.")
 
 
 class Pruned(Exception):
@@ -36,39 +36,23 @@ class Pruned(Exception):
 
 
 def has_waited(epoch, best_epoch, patience, first_epoch=0):
-    """Tell whether a training has waited long enough for a lower validation loss."""
+    """Return whether `patience` epochs have passed without a lower validation loss."""
     return patience is not None and epoch - max(first_epoch, best_epoch or 0) >= patience
 
 
 def average_share(step, decay=EMA_DECAY):
-    """Compute the share of the newest weights in the moving average.
+    """Return the weight of the newest parameters in the moving average; `step` counts from 1.
 
-    Parameters
-    ----------
-    step : int
-        Number of the step that made them, from 1.
-    decay : float
-        Decay of the average in the long run.
-
-    Returns
-    -------
-    share : float
-        ``max(1 / step, 1 - decay)``: the average is the plain mean of all weights so far as these are few,
-        so that it never remembers the random weights of the beginning, and an exponential one after that.
-
-    Examples
-    --------
-    >>> average_share(1), average_share(4), round(average_share(1000), 10)
-    (1.0, 0.25, 0.01)
+    The average is the plain mean of all parameters so far while these are few, and an exponential one after that.
     """
     return max(1 / step, 1 - decay)
 
 
 class ValidationScore(Callback):
-    """Write the balanced accuracy on the validation people to the history, from predictions that are made anyway."""
+    """Record the balanced accuracy on the validation subjects, from the predictions of the validation loss."""
 
     def initialize(self):
-        """Forget everything."""
+        """Reset."""
         self.counts_, self.score_ = None, math.nan
         return self
 
@@ -83,8 +67,8 @@ class ValidationScore(Callback):
         self.counts_.index_add_(1, y, torch.stack([correct, torch.ones_like(correct)]))
 
     def on_epoch_end(self, net, **kwargs):
-        """Write the score down."""
-        if self.counts_ is None:  # nobody validates
+        """Record the score."""
+        if self.counts_ is None:  # There is no validation subject.
             return
         correct, total = self.counts_[:, self.counts_[1] > 0]
         self.score_, self.counts_ = (correct / total).mean().item(), None
@@ -92,13 +76,10 @@ class ValidationScore(Callback):
 
 
 class BestEpoch(Callback):
-    """Watch the validation loss: stop when it does not fall any more, and put the weights of its minimum back.
+    """Stop when the validation loss no longer falls, and restore the weights of its minimum.
 
-    Notes
-    -----
-    Weights are copied as a state dict, because a fitted EEGNet has parametrisations, which cannot be pickled.
-    Ties keep the earlier epoch. Training that goes on (``partial_fit``) has to beat the best epoch so far if the same
-    trials validate, and starts comparing anew if others do.
+    skorch's ``EarlyStopping`` does not fit: it needs a patience, and resets the best epoch in every ``partial_fit``,
+    whereas here epochs of several calls are compared as long as their validation trials are the same.
     """
 
     def __init__(self, patience=None, restore=True):
@@ -109,25 +90,25 @@ class BestEpoch(Callback):
         return f"BestEpoch(patience={self.patience!r}, restore={self.restore!r})"
 
     def initialize(self):
-        """Forget everything."""
+        """Reset."""
         if self.patience is not None:
             check_size("patience", self.patience)
         self.epoch_, self.loss_, self.score_ = None, math.inf, math.nan
-        self.state_ = self.judge_ = None
+        self.state_ = self.digest_ = None
         self.start_ = 0
         return self
 
     def on_train_begin(self, net, X=None, **kwargs):
-        """Forget what other trials have judged."""
-        judge = _digest(X, net.split_[1], net.class_weight_)
-        if self.judge_ not in (None, judge):
+        """Reset if the validation trials have changed."""
+        digest = _digest(X, net.split_[1], net.class_weight_)
+        if self.digest_ not in (None, digest):
             self.initialize()
-        self.judge_, self.start_ = judge, len(net.history)
+        self.digest_, self.start_ = digest, len(net.history)
 
     def on_epoch_end(self, net, **kwargs):
         """Compare the epoch with the best one."""
         row = net.history[-1]
-        if "valid_loss" not in row:  # nobody validates
+        if "valid_loss" not in row:  # There is no validation subject.
             return
         if row["valid_loss"] < self.loss_:
             self.epoch_, self.loss_ = len(net.history), row["valid_loss"]
@@ -136,10 +117,10 @@ class BestEpoch(Callback):
                 self.state_ = _copy_state(net.module_, self.state_)
         elif has_waited(len(net.history), self.epoch_, self.patience, self.start_):
             net.complete_ = True
-            raise KeyboardInterrupt  # how skorch's own callbacks end training
+            raise KeyboardInterrupt  # skorch's own callbacks end training this way.
 
     def on_train_end(self, net, **kwargs):
-        """Put the weights of the best epoch back."""
+        """Restore the weights of the best epoch."""
         if not self.restore:
             return
         if self.state_ is not None:
@@ -149,7 +130,10 @@ class BestEpoch(Callback):
 
 
 class AverageWeights(Callback):
-    """Average the weights and the batch-norm statistics over the last steps, and keep the average."""
+    """Average the weights and the batch-norm statistics over the last steps; the average is the final state.
+
+    torch's ``AveragedModel`` does not fit: it copies the module together with the hooks of the callbacks on it.
+    """
 
     def __init__(self, decay=EMA_DECAY):
         self.decay = decay
@@ -158,7 +142,7 @@ class AverageWeights(Callback):
         return f"AverageWeights(decay={self.decay!r})"
 
     def initialize(self):
-        """Forget everything."""
+        """Reset."""
         self.state_, self.step_ = None, 0
         return self
 
@@ -167,17 +151,17 @@ class AverageWeights(Callback):
         self.initialize()
 
     def on_batch_end(self, net, training=None, **kwargs):
-        """Take in the weights after a training step."""
+        """Add the weights after a training step."""
         if not training:
             return
         self.step_ += 1
         if self.state_ is None:
             self.state_ = _copy_state(net.module_)
             return
-        share = average_share(self.step_, self.decay)
+        weight = average_share(self.step_, self.decay)
         for name, tensor in net.module_.state_dict().items():
             if tensor.is_floating_point():
-                self.state_[name].lerp_(tensor, share)
+                self.state_[name].lerp_(tensor, weight)
             else:
                 self.state_[name].copy_(tensor)
 
@@ -185,10 +169,6 @@ class AverageWeights(Callback):
         """Give the module its average weights."""
         if self.state_ is not None:
             net.module_.load_state_dict(self.state_)
-
-
-# Validation trials that are looked at at a time.
-_BLOCK = 512
 
 
 def _copy_state(module, into=None):
@@ -201,11 +181,11 @@ def _copy_state(module, into=None):
 
 
 def _digest(trials, positions, class_weight):
-    """Tell losses that can be compared: by every 16th sample, the classes and the weights of the classes."""
-    places = torch.as_tensor(positions, device=trials.y.device)
-    digest = hashlib.sha256(trials.y[places].cpu().numpy().tobytes())
-    for part in places.split(_BLOCK) if len(places) else ():
-        digest.update(trials.take(part)[:, :, ::16].cpu().contiguous().numpy().tobytes())
+    """Return a digest of validation trials (every 16th sample) and class weights: equal ones have comparable losses."""
+    positions = torch.as_tensor(positions, device=trials.y.device)
+    digest = hashlib.sha256(trials.y[positions].cpu().numpy())
+    for block in positions.split(512) if len(positions) else ():
+        digest.update(trials.take(block)[:, :, ::16].cpu().contiguous().numpy())
     digest.update(repr(None if class_weight is None else class_weight.tolist()).encode())
     return digest.hexdigest()
 
@@ -217,7 +197,7 @@ class Prune(Callback):
         self.trial = trial
 
     def on_epoch_end(self, net, **kwargs):
-        """Report the balanced accuracy on the validation people."""
+        """Report the balanced accuracy on the validation subjects."""
         epoch = len(net.history)
         self.trial.report(net.history[-1, "valid_balanced_accuracy"], epoch)
         if self.trial.should_prune():

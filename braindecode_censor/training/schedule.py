@@ -1,25 +1,25 @@
-"""How long a training lasts, and the learning rate of every step.
+"""Number of steps of a training, and the learning rate of every step.
 
-Everything here is a function of numbers alone, so that a fleet of trainings follows the same rules as one estimator.
+Everything here is a function of numbers, which fleets share with the estimator.
 """
 
 import math
 
 __all__ = ["count_epochs", "count_steps", "learning_rate"]
 
-# As torch.optim.lr_scheduler.OneCycleLR has them: the share of steps in which the learning rate rises, and how many
-# times smaller than the peak it is at the beginning, and than the beginning at the end.
-_RISE, _BEGIN, _END = 0.3, 25.0, 1e4
+# Defaults of torch's OneCycleLR: pct_start, div_factor and final_div_factor. OneCycleLR itself does not fit, because
+# a fleet needs the rate as a function of the step.
+_PCT_START, _DIV_FACTOR, _FINAL_DIV_FACTOR = 0.3, 25.0, 1e4
 
 
 def count_steps(max_steps, max_epochs, steps_per_epoch):
-    """Count the steps of a training, which ends by whichever limit comes first."""
+    """Return the number of steps of a training, which ends at the first limit."""
     limits = [max_steps, None if max_epochs is None else max_epochs * steps_per_epoch]
     return min(limit for limit in limits if limit is not None)
 
 
 def count_epochs(n_steps, steps_per_epoch):
-    """Count the epochs of a training, the last of which may be cut short."""
+    """Return the number of epochs of a training, of which the last one may be incomplete."""
     return math.ceil(n_steps / max(1, steps_per_epoch))
 
 
@@ -48,11 +48,11 @@ def learning_rate(schedule, lr, step, n_steps, epoch):
         return lr
     if schedule == "inverse_sqrt":
         return lr / math.sqrt(epoch + 1)
-    top = _RISE * n_steps - 1
+    top = _PCT_START * n_steps - 1
     if step <= top:
-        return _cosine(lr / _BEGIN, lr, step / top if top > 0 else 1.0)
-    return _cosine(lr, lr / _BEGIN / _END, (step - top) / (n_steps - 1 - top))
+        return _cosine(lr / _DIV_FACTOR, lr, step / top if top > 0 else 1.0)
+    return _cosine(lr, lr / _DIV_FACTOR / _FINAL_DIV_FACTOR, (step - top) / (n_steps - 1 - top))
 
 
-def _cosine(start, end, share):
-    return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
+def _cosine(start, end, fraction):
+    return end + (start - end) * (1 + math.cos(math.pi * fraction)) / 2

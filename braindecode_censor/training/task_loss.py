@@ -1,4 +1,4 @@
-"""Cross-entropy that weighs the classes by what is drawn while training, and by the fold while validating."""
+"""Cross-entropy with class weights for training, which depend on the sampler, and for validation."""
 
 import numpy as np
 import torch
@@ -8,25 +8,24 @@ from torch.nn import functional as F
 __all__ = ["FoldCrossEntropy", "class_weight"]
 
 
-def class_weight(y, share=None, n_classes=0):
-    r"""Weigh every class by the inverse of its share, normalised to sum one.
+def class_weight(y, draw_weight=None, n_classes=0):
+    r"""Return class weights, inversely proportional to the frequency of the class, that sum to one.
 
     .. math:: w_k \propto 1 / p_k, \qquad \sum_k w_k = 1
 
     with :math:`p_k` the proportion of class k among the training trials (the paper's weights), or among the
     trials that a sampler draws.
     """
-    drawn = np.bincount(np.asarray(y), weights=share, minlength=n_classes)
-    inverse = np.divide(1, drawn, out=np.zeros(len(drawn)), where=drawn > 0)
+    frequency = np.bincount(np.asarray(y), weights=draw_weight, minlength=n_classes)
+    inverse = np.divide(1, frequency, out=np.zeros(len(frequency)), where=frequency > 0)
     return torch.tensor(inverse / inverse.sum(), dtype=torch.float32)
 
 
 class FoldCrossEntropy(nn.CrossEntropyLoss):
     """Cross-entropy with one set of class weights in training mode and another in evaluation mode.
 
-    Both estimate the same balanced loss. A sampler that balances the classes has done the weighing already
-    while training; the validation subject's trials come as they are and need the fold's weights. It is a
-    subclass of ``CrossEntropyLoss`` because skorch then knows that predictions need a softmax.
+    Both estimate the same balanced loss: a sampler may balance the classes of the training batches, but not those of
+    the validation trials. It is a subclass of ``CrossEntropyLoss``, whose predictions skorch gives a softmax.
     """
 
     def __init__(self, weight=None, train_weight=None, **kwargs):

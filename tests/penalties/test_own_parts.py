@@ -183,14 +183,14 @@ def test_options_of_a_measure_of_ones_own_are_written_once(power):
     assert is_wanted(space["power"], {"root": False}) and not is_wanted(space["power"], {"root": True})
     options = options_of(power)
     assert options["power"].search == space["power"]
-    assert options["power"].argument == "callbacks__censor__power"
+    assert options["power"].argument == "penalty__power"
     assert options["min_trials"].search is None
     entry = {"method": power, "mode": "marginal", "weight": 1.0, "power": 3.0}
     assert estimator_arguments(entry) == {
         "penalty": power,
         "censoring": "marginal",
         "weight": 1.0,
-        "callbacks__censor__power": 3.0,
+        "penalty__power": 3.0,
     }
     with pytest.raises(ValueError, match=r"'powr' is unknown.*Did you mean 'power'"):
         estimator_arguments({"method": power, "powr": 3.0})

@@ -8,7 +8,7 @@ from braindecode.models import EEGNet
 from torch import nn
 
 from braindecode_censor import FastEEGNet
-from braindecode_censor.training.batch_statistics import PersonStatistics, adapt_batch_norms
+from braindecode_censor.training.batch_statistics import SubjectStatistics, adapt_batch_norms
 
 
 def test_batch_norm_statistics_are_the_formula():
@@ -138,7 +138,7 @@ def test_a_single_number_is_adapted_to_without_torchs_error():
 
 def test_trial_by_trial_is_the_block():
     layer, x = nn.BatchNorm1d(2).eval(), torch.randn(30, 2, 7)
-    statistics = PersonStatistics(layer, prior=4.0)
+    statistics = SubjectStatistics(layer, prior=4.0)
     for trial in x:
         statistics.add(layer, (trial[None],))
         statistics.n_trials += 1

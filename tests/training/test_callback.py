@@ -121,7 +121,7 @@ def test_a_subset_with_labels_of_its_own_or_of_the_whole(marked):
 
 def test_another_layer_can_be_censored(data):
     x, y, subjects = data
-    censor = Censor("mmd", layer="conv_separable_depth", subjects=subjects)
+    censor = Censor("mmd", "marginal", layer="conv_separable_depth", subjects=subjects)
     EEGClassifier("EEGNet", callbacks=[censor], **SMALL).fit(x, y)
     assert np.isfinite(censor.step_.penalty(torch.randn(8, 16 * 24), torch.arange(8) % 4, None))
 
@@ -192,13 +192,13 @@ def test_the_repr_tells_settings_apart():
     """MOABB's results are stored under a hash of this text."""
     base = Censor("mmd", subjects=[1, 2, 3])
     assert repr(base) == repr(clone(base)) == repr(Censor("mmd", subjects=np.array([1, 2, 3])))
-    assert "weight=1.0" in repr(base)
+    assert "weight=0.3" in repr(base)
     assert " at 0x" not in repr(base)
     others = [
         Censor("adv", subjects=[1, 2, 3]),
         Censor("mmd", subjects=[1, 2, 4]),
         Censor("mmd", weight=2.0, subjects=[1, 2, 3]),
-        Censor("mmd", "conditional", subjects=[1, 2, 3]),
+        Censor("mmd", "marginal", subjects=[1, 2, 3]),
         Censor("mmd", subjects=[1, 2, 3], lengthscale="median"),
         Censor(make_penalty("mmd", n_subjects=2), subjects=[1, 2, 3]),
     ]
@@ -355,7 +355,9 @@ def test_augmented_trials_keep_their_subjects(marked):
     ],
 )
 def test_transforms_that_mix_people_are_refused(data, transforms):
-    with pytest.raises(ValueError, match=r"mixed from several people's has no subject.*Leave Mixup"):
+    with pytest.raises(
+        ValueError, match=r"mixed from those of several subjects has no subject.*Remove Mixup"
+    ):
         _augmented(data, transforms)
 
 
@@ -364,7 +366,7 @@ def test_mixed_targets_of_any_loader_are_refused(data):
     x, y, subjects = data
     censor = Censor("mmd", subjects=subjects)
     loader = partial(AugmentedDataLoader, transforms=Mixup(alpha=0.4))
-    with pytest.raises(ValueError, match=r"classes are mixed targets.*Leave Mixup"):
+    with pytest.raises(ValueError, match=r"classes are mixed targets.*Remove Mixup"):
         EEGClassifier("EEGNet", callbacks=[censor], iterator_train=loader, **SMALL).fit(x, y)
 
 

@@ -1,5 +1,6 @@
 """Does the estimator follow scikit-learn's rules and its protocol, for any shape of data?"""
 
+import inspect
 import pickle
 
 import mne
@@ -269,20 +270,43 @@ def test_tensors_lists_and_integers(data, quick):
 
 
 def test_options_of_the_penalty_reach_it(data, quick):
-    options = {"penalty": "mige", "score_estimator": "stein", "reg": 1e-2, "lengthscale": "median"}
+    options = {"penalty": "mige", "penalty__score": "stein", "penalty__reg": 1e-2}
+    options["penalty__lengthscale"] = "median"
     clf = _fit(data, quick, **options)
     reached = dict(clf.callbacks_)["censor"].get_params()
     assert (reached["score"], reached["reg"], reached["lengthscale"]) == ("stein", 1e-2, "median")
-    other = _fit(data, quick, **{**options, "score_estimator": "tikhonov"})
+    other = _fit(data, quick, **{**options, "penalty__score": "tikhonov"})
     assert clf.history[:, "subject_penalty"] != other.history[:, "subject_penalty"]
-    _fit(data, quick, penalty="pairmmd", pairs="clique", size=3)
-    _fit(data, quick, penalty="pairmmd", pairs="bernoulli", fraction=0.5)
-    began = clone(CensoredEEGClassifier(penalty="began", gamma=0.7, **quick)).fit(*data)
+    began = clone(CensoredEEGClassifier(penalty="began", penalty__gamma=0.7, **quick)).fit(*data)
+    assert began.get_params()["penalty__gamma"] == 0.7
     assert dict(began.callbacks_)["censor"].options["gamma"] == 0.7
-    began.set_params(gamma=0.6).fit(*data)
-    assert dict(began.callbacks_)["censor"].options["gamma"] == 0.6
-    with pytest.raises(ValueError, match="does not know reg="):
-        _fit(data, quick, penalty="mmd", reg=1.0)
+    began.set_params(penalty__gamma=0.6, penalty__warmup=3, penalty__critic_steps=2)
+    censor = dict(began.callbacks_)["censor"]
+    assert (censor.options["gamma"], censor.warmup, censor.critic_steps) == (0.6, 3, 2)
+    loaded = CensoredEEGClassifier.from_bytes(began.to_bytes())
+    assert loaded.get_params()["penalty__gamma"] == 0.6
+
+
+def test_grid_search_over_options_of_the_penalty(data, quick):
+    x, y, subjects = data
+    clf = CensoredEEGClassifier("EEGNet", "pairmmd", **{**quick, "max_epochs": 1})
+    grid = {"penalty__pairs": ["clique"], "penalty__size": [2, 3], "penalty__warmup": [0, 1]}
+    search = GridSearchCV(clf, grid, cv=GroupKFold(2), error_score="raise")
+    search.fit(x, y, groups=subjects, subjects=subjects)
+    assert search.best_params_ == {name: getattr(search.best_estimator_, name) for name in grid}
+
+
+def test_numpy_scalars_count_as_pythons(data, quick):
+    options = {"max_steps": np.int64(2), "random_state": np.int64(3), "penalty__gamma": np.float32(0.5)}
+    clf = CensoredEEGClassifier(penalty="began", **quick, **options).set_params(lr=np.float64(1e-3))
+    types = [type(clf.get_params()[name]) for name in (*options, "lr")]
+    assert types == [int, int, float, float]
+    assert clone(clf).fit(*data).random_state == 3
+
+
+def test_at_most_24_arguments():
+    parameters = inspect.signature(CensoredEEGClassifier).parameters.values()
+    assert len([p for p in parameters if p.kind is not p.VAR_KEYWORD]) <= 24
 
 
 def test_without_validation(data, quick):
