@@ -1,52 +1,29 @@
 """MOABB datasets and paradigms, importable as :mod:`braindecode_censor.datasets`."""
 
-from braindecode_censor.datasets.asl_emg import ASLEMG
-from braindecode_censor.datasets.ecog_faces import ECoGFaces
-from braindecode_censor.datasets.epochs_folder import EpochsFolder
-from braindecode_censor.datasets.errp import ErrP
-from braindecode_censor.datasets.interchange import read_subject, save_subject
-from braindecode_censor.datasets.paradigms import (
-    ERP,
-    EMGGestures,
-    EpochsParadigm,
-    ErrorPotentials,
-    FacesHouses,
-    paper_scorer,
-    valid_score,
-    with_paper_scores,
-)
-from braindecode_censor.datasets.registry import (
-    DATASETS,
-    PARADIGMS,
-    default_paradigm,
-    describe,
-    get_dataset,
-    register,
-)
-from braindecode_censor.datasets.rsvp import RSVP
-from braindecode_censor.datasets.simulated import SimulatedSubjects
+from importlib import import_module
 
-__all__ = [
-    "ASLEMG",
-    "DATASETS",
-    "ERP",
-    "PARADIGMS",
-    "RSVP",
-    "ECoGFaces",
-    "EMGGestures",
-    "EpochsFolder",
-    "EpochsParadigm",
-    "ErrP",
-    "ErrorPotentials",
-    "FacesHouses",
-    "SimulatedSubjects",
-    "default_paradigm",
-    "describe",
-    "get_dataset",
-    "paper_scorer",
-    "read_subject",
-    "register",
-    "save_subject",
-    "valid_score",
+_MODULES = {
+    "asl_emg": "ASLEMG",
+    "ecog_faces": "ECoGFaces",
+    "epochs_folder": "EpochsFolder",
+    "errp": "ErrP",
+    "interchange": "read_subject save_subject",
+    "paradigms": "ERP EMGGestures EpochsParadigm ErrorPotentials FacesHouses paper_scorer valid_score "
     "with_paper_scores",
-]
+    "registry": "DATASETS PARADIGMS default_paradigm describe get_dataset register",
+    "rsvp": "RSVP",
+    "simulated": "SimulatedSubjects",
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name):
+    """Import a name when it is first used, because MOABB takes seconds to import."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__():
+    return __all__

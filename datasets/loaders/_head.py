@@ -8,8 +8,8 @@ from braindecode_censor.datasets._raw import standard_montage
 
 RADIUS = 0.09  # metres
 CONDUCTIVITY = 0.33  # siemens per metre
-# Ary, Klein and Fender (1981): a dipole in a head with skull and scalp looks, on the surface, like a dipole
-# at about 0.6 of its eccentricity in a homogeneous sphere.
+# Ary, Klein and Fender (1981): a dipole in a head with skull and scalp has, on the surface, the potential of a
+# dipole at about 0.6 of its eccentricity in a homogeneous sphere.
 ECCENTRICITY = 0.6
 _CENTRE = np.array([0.0, 0.0, 0.04])  # of MNE's standard head, so that the ears lie below the equator
 _NAMES = (
@@ -40,8 +40,8 @@ def leadfield(electrodes, dipoles):
 
     Notes
     -----
-    Agrees with MNE's sphere model to rounding; a test holds the two side by side. This closed form takes
-    microseconds, MNE's a tenth of a second, and every simulated subject needs one.
+    Agrees with MNE's sphere model to rounding (tested). This closed form takes microseconds, MNE's a tenth of a
+    second, and every simulated subject needs one.
 
     References
     ----------

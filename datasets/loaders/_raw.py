@@ -3,8 +3,7 @@
 import mne
 import numpy as np
 
-# MNE drops every epoch that touches such a stretch, so a window wider than the cut epoch is never filled with
-# made-up samples.
+# MNE drops epochs that touch these annotations, so a window wider than the recorded epoch yields no made-up samples.
 _PADDING = "BAD_padding"
 
 
@@ -14,32 +13,17 @@ def standard_montage():
     return mne.channels.make_standard_montage("colin27_1005" if "colin27_1005" in names else "standard_1005")
 
 
-def check_label_names(names, where):
-    """Raise if a class name cannot serve as an MNE annotation."""
-    for name in names:
-        if str(name).lower().startswith(("bad", "edge")):
-            raise ValueError(
-                f"{where}: label_names contains {str(name)!r}; MNE rejects every epoch whose annotation "
-                "starts "
-                "with 'bad' or 'edge', so rename the class."
-            )
-    if len({str(name) for name in names}) != len(names):
-        raise ValueError(f"{where}: label_names holds the same name twice: {[str(n) for n in names]}.")
-
-
-def make_info(ch_names, sfreq, ch_types, positions=True):
+def make_info(ch_names, sfreq, ch_types):
     """Return the measurement info, with standard 10-05 positions for the EEG channels that have one."""
-    info = mne.create_info(
-        [str(c) for c in ch_names], float(sfreq), [str(t) for t in ch_types], verbose="ERROR"
-    )
-    if positions and "eeg" in info.get_channel_types():
+    info = mne.create_info(ch_names, sfreq, ch_types, verbose="ERROR")
+    if "eeg" in info.get_channel_types():
         info.set_montage(standard_montage(), on_missing="ignore", match_case=False, verbose="ERROR")
     return info
 
 
 def raw_from_signal(data, info, onsets, labels, duration):
     """Return a continuous recording with one annotation per trial."""
-    # the info is copied: MOABB sets dates in it, session by session
+    # MOABB sets dates in the info of every session, so each needs a copy.
     raw = mne.io.RawArray(np.asarray(data, np.float64), info, copy="info", verbose="ERROR")
     onsets = np.asarray(onsets) / info["sfreq"]
     raw.set_annotations(mne.Annotations(onsets, duration, [str(name) for name in labels]), verbose="ERROR")
@@ -47,7 +31,7 @@ def raw_from_signal(data, info, onsets, labels, duration):
 
 
 def raw_from_epochs(X, labels, info, tmin=0.0):
-    """Lay cut epochs one after the other, padded so that filters do not carry one into the next.
+    """Return epochs one after the other, padded so that filters do not carry one into the next.
 
     Notes
     -----
@@ -66,7 +50,7 @@ def raw_from_epochs(X, labels, info, tmin=0.0):
         padded = np.pad(trial, ((0, 0), (pad, pad)), mode="reflect", reflect_type="odd")
         data[:, start - pad : start + n_times + pad] = padded
     raw = raw_from_signal(data, info, starts - shift, labels, n_times / sfreq)
-    # one sample clear of the epochs, because times are rounded to samples in floating point
+    # Annotations keep one sample away from the epochs, because times are rounded to samples in floating point.
     onsets, ends = np.r_[0, starts + n_times + 1], np.r_[starts, data.shape[1]] - 1
     padding = mne.Annotations(onsets / sfreq, (ends - onsets) / sfreq, _PADDING)
     raw.set_annotations(raw.annotations + padding, verbose="ERROR")

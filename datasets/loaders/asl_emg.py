@@ -1,19 +1,10 @@
 """ASLEMG: gestures of American Sign Language, surface EMG, ten subjects."""
 
-from moabb.datasets.metadata.schema import (
-    AcquisitionMetadata,
-    DatasetMetadata,
-    DocumentationMetadata,
-    ExperimentMetadata,
-    ParticipantMetadata,
-)
-
-from braindecode_censor.datasets._paper_folder import PaperFolder
-
-_GESTURES = tuple(f"gesture{k:02d}" for k in range(1, 34))
+from braindecode_censor.datasets._base import make_metadata
+from braindecode_censor.datasets._unreleased import _UnreleasedDataset
 
 
-class ASLEMG(PaperFolder):
+class ASLEMG(_UnreleasedDataset):
     """33 gestures of the right hand, each made three times, from 16 muscles.
 
     Parameters
@@ -37,23 +28,18 @@ class ASLEMG(PaperFolder):
     EMG-based classification of hand posture, IEEE/EMBS Conference on Neural Engineering.
     """
 
-    n_subjects, n_chans, modality, kind = 10, 16, "emg", "emg"
-    class_names, fixed_names = _GESTURES, False
-    sfreq, n_times = 1000.0, 1000
-    about = (
-        "This recording has no public release; ask its authors (Gunay et al. 2019, Northeastern University)."
-    )
-    METADATA = DatasetMetadata(
-        acquisition=AcquisitionMetadata(sampling_rate=1000.0, channel_types={"emg": 16}, montage=None),
-        participants=ParticipantMetadata(n_subjects=10),
-        experiment=ExperimentMetadata(
-            paradigm="emg", events={name: k for k, name in enumerate(_GESTURES, 1)}, n_classes=33
-        ),
-        documentation=DocumentationMetadata(
-            license="not released",
-            investigators=["S. Y. Gunay", "M. Yarossi", "D. H. Brooks", "E. Tunik", "D. Erdogmus"],
-            publication_year=2019,
-            how_to_acknowledge="Gunay et al. (2019), Transfer learning using low-dimensional subspaces for "
-            "EMG-based classification of hand posture, IEEE/EMBS NER.",
-        ),
+    PARADIGM, N_TIMES, FIXED_NAMES = "emg", 1000, False
+    AUTHORS = "Gunay et al. 2019, Northeastern University"
+    METADATA = make_metadata(
+        "emg",
+        "emg",
+        16,
+        1000.0,
+        [f"gesture{k:02d}" for k in range(1, 34)],
+        n_subjects=10,
+        n_trials=990,
+        license="not released",
+        publication_year=2019,
+        how_to_acknowledge="Gunay et al. (2019), Transfer learning using low-dimensional subspaces for EMG-based "
+        "classification of hand posture, IEEE/EMBS NER.",
     )

@@ -5,103 +5,73 @@ from pathlib import Path
 import h5py
 import numpy as np
 from scipy.io import loadmat
-from scipy.io.matlab import MatReadError
 
-from braindecode_censor.datasets._check import check_samples
+from braindecode_censor.datasets._check import check_number, check_samples, require
 
-VARIABLES = ("data", "stim", "srate")
+_VARIABLES = ("data", "stim", "srate")
 HOUSES, FACES, BLANK = range(1, 51), range(51, 101), 101  # values of stim
 TRIAL = 400  # samples a picture is shown
-# Three samples each at which the amplifier of subject ha mistook the picture (0-based, Miller's own
-# correction).
-GLITCHES = {"ha": ((85479, 85482), (165879, 165882))}
+# Samples at which the amplifier of subject ha recorded another picture (0-based, Miller's own correction).
+_GLITCHES = {"ha": ((85479, 85482), (165879, 165882))}
 
 
-def read_mat(path, variables=VARIABLES):
+def read_mat(path, variables=_VARIABLES):
     """Read variables of a .mat file of either format."""
     path = Path(path)
     try:
-        found = _read_v73(path, variables) if h5py.is_hdf5(path) else loadmat(path, variable_names=variables)
-    except (
-        ValueError,
-        TypeError,
-        OSError,
-        EOFError,
-        KeyError,
-        IndexError,
-        NotImplementedError,
-        MatReadError,
-    ) as error:
-        raise ValueError(
-            f"{path} cannot be read ({error}): truncated, or not a .mat file. Unpack it again."
-        ) from error
-    except Exception as error:  # zlib.error and others that scipy passes through
-        raise ValueError(f"{path} is damaged ({error!r}). Unpack it again.") from error
-    missing = [name for name in variables if name not in found]
-    if missing:
-        raise ValueError(f"{path} has no variable {', '.join(missing)}; expected {', '.join(variables)}.")
-    return {name: np.asarray(found[name]) for name in variables}
+        content = _read_v73(path) if h5py.is_hdf5(path) else loadmat(path, variable_names=variables)
+    except Exception as error:  # SciPy and h5py raise many types of errors for a damaged file
+        raise ValueError(f"{path} cannot be read ({error!r}): truncated or damaged?") from error
+    missing = ", ".join(name for name in variables if name not in content)
+    require(not missing, f"{path} has no variable {missing}; expected {', '.join(variables)}.")
+    return [np.asarray(content[name]) for name in variables]
 
 
-def _read_v73(path, variables):
-    """Return the variables of an HDF5 file, turned back, since MATLAB stores columns first."""
+def _read_v73(path):
+    """Return the variables of an HDF5 file, transposed, since MATLAB stores columns first."""
     with h5py.File(path) as file:
-        return {name: file[name][()].T for name in variables if name in file}
+        return {name: variable[()].T for name, variable in file.items()}
 
 
 def read_recording(path, subject):
-    """Read one subject's file."""
-    found = read_mat(path)
-    data, stim = found["data"], found["stim"]
-    if data.ndim != 2:
-        raise ValueError(f"{path}: data has shape {data.shape}; expected (samples, channels).")
-    if stim.size != len(data):
-        raise ValueError(f"{path}: stim has {stim.size} samples, data {len(data)}; they must agree.")
-    if found["srate"].size != 1 or found["srate"].dtype.kind not in "iuf":
-        raise ValueError(f"{path}: srate is {found['srate']!r}; expected one number, 1000.")
-    check_samples(
-        data.T, f"{path}: data", [f"column {k}" for k in range(data.shape[1])], ("channel", "sample")
-    )
-    stim = _check_codes(path, stim.ravel())
-    for start, stop in GLITCHES.get(subject, ()):
-        stim[start:stop] = 0
-    return data.T, stim, float(found["srate"].ravel()[0])
-
-
-def _check_codes(path, stim):
-    """Return stim as integers if every value is a code of the release."""
-    if stim.dtype.kind not in "iuf":
-        raise ValueError(f"{path}: stim has dtype {stim.dtype}; expected integers 0 to {BLANK}.")
+    """Return signals of shape (n_chans, n_samples), picture codes of shape (n_samples,) and sampling rate."""
+    data, stim, srate = read_mat(path)
+    require(data.ndim == 2, f"{path}: data has shape {data.shape}; expected (samples, channels).")
+    require(stim.size == len(data), f"{path}: stim has {stim.size} samples, data {len(data)}.")
+    ch_names = [f"column {k}" for k in range(data.shape[1])]
+    check_samples(data.T, f"{path}: data", ch_names, ("channel", "sample"))
+    stim = stim.ravel()
+    require(stim.dtype.kind in "iuf", f"{path}: stim has dtype {stim.dtype}; expected integers 0 to {BLANK}.")
     wrong = np.flatnonzero((stim < 0) | (stim > BLANK) | (stim != np.round(stim)))
     if len(wrong):
-        raise ValueError(
-            f"{path}: stim is {stim[wrong[0]]} at sample {wrong[0]}; expected integers 0 to {BLANK}."
-        )
-    return stim.astype(np.int64)
+        raise ValueError(f"{path}: stim is {stim[wrong[0]]} at sample {wrong[0]}; expected 0 to {BLANK}.")
+    stim = stim.astype(np.int64)
+    for start, stop in _GLITCHES.get(subject, ()):
+        stim[start:stop] = 0
+    return data.T, stim, check_number(srate, "srate", path)
 
 
 def find_trials(stim):
-    """Return where pictures begin, how long they stay and which they are."""
+    """Return onset, length and code of every picture, each of shape (n_trials,)."""
     stim = np.asarray(stim, np.int64)
     change = np.flatnonzero(np.diff(np.r_[-1, stim]))
     lengths, codes = np.diff(np.r_[change, len(stim)]), stim[change]
-    picture = (codes >= HOUSES[0]) & (codes <= FACES[-1])
-    return change[picture], lengths[picture], codes[picture]
+    is_picture = (codes >= HOUSES[0]) & (codes <= FACES[-1])
+    return change[is_picture], lengths[is_picture], codes[is_picture]
 
 
 def check_trials(path, onsets, lengths, codes, n_trials):
-    """Raise unless there are the trials the release is known to hold."""
+    """Raise unless the file holds the release's trials."""
     odd = np.flatnonzero(np.abs(lengths - TRIAL) > TRIAL // 10)
     if len(odd):
         raise ValueError(
-            f"{path}: stim shows picture {codes[odd[0]]} for {lengths[odd[0]]} samples from sample "
-            f"{onsets[odd[0]]}; "
-            f"expected {TRIAL}. A glitch? strict=False keeps such trials out of the check."
+            f"{path}: stim shows picture {codes[odd[0]]} for {lengths[odd[0]]} samples from sample {onsets[odd[0]]}; "
+            f"expected {TRIAL}. A glitch? strict=False skips this check."
         )
-    faces = int(np.sum(codes >= FACES[0]))
-    if len(codes) != n_trials or 2 * faces != n_trials:
+    n_faces = int(np.sum(codes >= FACES[0]))
+    n_houses = len(codes) - n_faces
+    if not n_faces == n_houses == n_trials // 2:
         raise ValueError(
-            f"{path}: stim shows {len(codes) - faces} houses and {faces} faces; expected {n_trials // 2} of "
-            "each. "
-            "Truncated? strict=False accepts other numbers."
+            f"{path}: stim shows {n_houses} houses and {n_faces} faces; expected {n_trials // 2} of each. Truncated? "
+            "strict=False accepts other numbers."
         )

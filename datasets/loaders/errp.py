@@ -1,37 +1,20 @@
 """ErrP: error potentials in a P300 speller, EEG, the Kaggle "BCI Challenge @ NER 2015"."""
 
-from moabb.datasets.metadata.schema import (
-    AcquisitionMetadata,
-    AuxiliaryChannelsMetadata,
-    DatasetMetadata,
-    DocumentationMetadata,
-    ExperimentMetadata,
-    ParticipantMetadata,
-)
-
-from braindecode_censor.datasets._archive import unpack
-from braindecode_censor.datasets._base import Recording
-from braindecode_censor.datasets._check import check_name
-from braindecode_censor.datasets._paths import resolve_folder
+from braindecode_censor.datasets import errp_csv
+from braindecode_censor.datasets._base import _BaseDataset, find_folder, make_metadata
+from braindecode_censor.datasets._check import check_name, require
+from braindecode_censor.datasets._download import unpack
 from braindecode_censor.datasets._raw import make_info, raw_from_signal
-from braindecode_censor.datasets.errp_csv import (
-    EEG_COLUMNS,
-    SFREQ,
-    find_recordings,
-    read_labels,
-    read_recording,
-)
+from braindecode_censor.datasets.errp_csv import EEG_COLUMNS, SFREQ
 
 TRAIN = [2, 6, 7, 11, 12, 13, 14, 16, 17, 18, 20, 21, 22, 23, 24, 26]
 TEST = [1, 3, 4, 5, 8, 9, 10, 15, 19, 25]
 FEEDBACKS = (60, 60, 60, 60, 100)  # per session
-_COMMAND = "kaggle competitions download -c inria-bci-challenge"
-_LABELS = {"train": "TrainLabels.csv", "test": "true_labels.csv"}
 _DURATION = 1.3
 
 
-class ErrP(Recording):
-    """Telling whether the speller showed the right letter.
+class ErrP(_BaseDataset):
+    """Feedback after the right letter of a speller against feedback after a wrong one.
 
     Parameters
     ----------
@@ -61,41 +44,29 @@ class ErrP(Recording):
     correction during P300-based spelling, Adv. Human-Computer Interaction 578295, doi:10.1155/2012/578295.
     """
 
-    METADATA = DatasetMetadata(
-        acquisition=AcquisitionMetadata(
-            sampling_rate=SFREQ,
-            channel_types={"eeg": 56, "eog": 1},
-            auxiliary_channels=AuxiliaryChannelsMetadata(has_eog=True, eog_channels=1),
-        ),
-        participants=ParticipantMetadata(n_subjects=16),
-        experiment=ExperimentMetadata(
-            paradigm="erp", events={"error": 1, "correct": 2}, n_classes=2, trial_duration=_DURATION
-        ),
-        documentation=DocumentationMetadata(
-            doi="10.1155/2012/578295",
-            license="Kaggle competition rules (no redistribution)",
-            data_url="https://www.kaggle.com/c/inria-bci-challenge",
-            investigators=["M. Perrin", "E. Maby", "S. Daligault", "O. Bertrand", "J. Mattout"],
-            publication_year=2012,
-            how_to_acknowledge="Perrin et al. (2012), Adv. Human-Computer Interaction 578295.",
-        ),
-        sessions_per_subject=5,
+    ACCESS = "Kaggle login"
+    METADATA = make_metadata(
+        "erp",
+        "eeg",
+        56,
+        SFREQ,
+        ("error", "correct"),
+        n_subjects=16,
+        n_trials=5440,
+        doi="10.1155/2012/578295",
+        license="Kaggle competition rules (no redistribution)",
+        data_url="https://www.kaggle.com/c/inria-bci-challenge",
+        publication_year=2012,
+        how_to_acknowledge="Perrin et al. (2012), Adv. Human-Computer Interaction 578295.",
     )
 
     def __init__(self, folder=None, *, split="train", **selection):
         subjects = {"train": TRAIN, "test": TEST, "all": sorted(TRAIN + TEST)}
         self.split = check_name(split, subjects, "split")
-        self.folder = resolve_folder(folder, "ErrP")
-        super().__init__(
-            subjects=subjects[split],
-            sessions_per_subject=5,
-            events={"error": 1, "correct": 2},
-            code="ErrP" if split == "train" else f"ErrP-{split}",  # other subjects, other results
-            interval=[0, _DURATION - 1 / SFREQ],
-            paradigm="errp",
-            doi=self.METADATA.documentation.doi,
-            **selection,
-        )
+        self.folder = find_folder(folder, "ErrP")
+        code = "ErrP" if split == "train" else f"ErrP-{split}"  # other subjects, other results
+        names, interval = ("error", "correct"), [0, _DURATION - 1 / SFREQ]
+        super().__init__(subjects[split], names, code, interval, "errp", n_sessions=5, **selection)
 
     def is_local(self):
         """Return whether recordings, unpacked or not, are in the folder."""
@@ -103,18 +74,17 @@ class ErrP(Recording):
 
     def _files(self):
         """Return the recordings of the folder, unpacked first if they are still in the archives."""
-        files = find_recordings(self.folder)
-        if not files:
+        if not errp_csv.find_recordings(self.folder):
             for name in ("inria-bci-challenge.zip", "train.zip", "test.zip"):
                 if (self.folder / name).exists():
                     unpack(self.folder / name, self.folder)
-            files = find_recordings(self.folder)
-        if not files:
-            raise ValueError(
-                f"ErrP: no Data_SXX_SessYY.csv in {self.folder}. Accept the rules at "
-                f"https://www.kaggle.com/c/inria-bci-challenge, then run\n    {_COMMAND} -p {self.folder}\n"
-                "or set folder= or MNE_DATASETS_ERRP_PATH to where the files are."
-            )
+        files = errp_csv.find_recordings(self.folder)
+        require(
+            files,
+            f"No Data_SXX_SessYY.csv in {self.folder}. Accept the rules at {self.METADATA.documentation.data_url}, "
+            f"then run\n    kaggle competitions download -c inria-bci-challenge -p {self.folder}\n"
+            "or set folder= or MNE_DATASETS_ERRP_PATH to where the files are.",
+        )
         return files
 
     def _subject_files(self, subject, path=None, force_update=False):
@@ -122,55 +92,37 @@ class ErrP(Recording):
             return type(self)(path, split=self.split)._subject_files(subject)
         files = self._files()
         missing = [session for session in range(1, 6) if (subject, session) not in files]
-        if missing:
-            names = ", ".join(f"Data_S{subject:02d}_Sess{session:02d}.csv" for session in missing)
-            raise ValueError(
-                f"ErrP: {names} missing in {self.folder}; expected five sessions. Unpack the archive again."
-            )
+        names = ", ".join(f"Data_S{subject:02d}_Sess{session:02d}.csv" for session in missing)
+        require(not missing, f"ErrP: {names} missing in {self.folder}; expected five sessions.")
         return [files[subject, session] for session in range(1, 6)]
 
     def _labels(self, subject):
         """Return the labels of a subject, one array per session."""
-        name = _LABELS["train" if subject in TRAIN else "test"]
-        found = sorted(self.folder.rglob(name))
-        if len(found) != 1:
-            raise ValueError(
-                f"ErrP: expected one {name} in {self.folder}, found {len(found)}; it is part of the release."
-            )
-        labels = read_labels(found[0])
+        name = "TrainLabels.csv" if subject in TRAIN else "true_labels.csv"
+        paths = sorted(self.folder.rglob(name))
+        require(len(paths) == 1, f"ErrP: expected one {name} in {self.folder}, found {len(paths)}.")
+        labels = errp_csv.read_labels(paths[0])
         for session, expected in enumerate(FEEDBACKS, 1):
             count = len(labels.get((subject, session), ()))
             if count != expected:
-                raise ValueError(
-                    f"{found[0]} has {count} labels for S{subject:02d}_Sess{session:02d}; expected "
-                    f"{expected}. "
-                    "Is it the label file of other subjects?"
-                )
+                name = f"S{subject:02d}_Sess{session:02d}"
+                raise ValueError(f"{paths[0]} has {count} labels for {name}; expected {expected}.")
         return [labels[subject, session] for session in range(1, 6)]
 
     def _get_single_subject_data(self, subject):
         paths, labels = self._subject_files(subject), self._labels(subject)
-        return {str(k): {"0": self._raw(path, y)} for k, (path, y) in enumerate(zip(paths, labels))}
+        return {str(k): {"0": _raw(path, y)} for k, (path, y) in enumerate(zip(paths, labels))}
 
-    def _raw(self, path, y):
-        """Return one session as a Raw."""
-        data, onsets = read_recording(path)
-        if len(onsets) != len(y):
-            raise ValueError(
-                f"{path}: FeedBackEvent marks {len(onsets)} feedbacks, the labels are {len(y)}. Truncated, "
-                "or labels of "
-                "another recording?"
-            )
-        needed = onsets[-1] + round(_DURATION * SFREQ)
-        if needed > data.shape[1]:
-            raise ValueError(
-                f"{path} ends {data.shape[1] - onsets[-1]} samples after the last feedback; expected at "
-                "least "
-                f"{round(_DURATION * SFREQ)}. The file is truncated: download it again."
-            )
-        data *= 1e-6
-        names = [name.replace("P08", "PO8") for name in EEG_COLUMNS]
-        info = make_info([*names, "EOG"], SFREQ, ["eeg"] * len(names) + ["eog"])
-        return raw_from_signal(
-            data, info, onsets, ["correct" if label else "error" for label in y], _DURATION
-        )
+
+def _raw(path, y):
+    """Return one session as a Raw."""
+    data, onsets = errp_csv.read_recording(path)
+    if len(onsets) != len(y):
+        raise ValueError(f"{path}: FeedBackEvent marks {len(onsets)} feedbacks, the labels {len(y)}.")
+    n_after, n_times = data.shape[1] - onsets[-1], round(_DURATION * SFREQ)
+    if n_after < n_times:
+        raise ValueError(f"{path} ends {n_after} samples after the last feedback; {n_times} needed.")
+    names = [name.replace("P08", "PO8") for name in EEG_COLUMNS]
+    info = make_info([*names, "EOG"], SFREQ, ["eeg"] * len(names) + ["eog"])
+    data *= 1e-6
+    return raw_from_signal(data, info, onsets, ["correct" if label else "error" for label in y], _DURATION)

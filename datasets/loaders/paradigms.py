@@ -1,8 +1,8 @@
-"""Paradigms that hand over the signals as recorded, with balanced accuracy and the validation score.
+"""Paradigms that return the signals as recorded, with balanced accuracy and the validation score.
 
-MOABB's band-pass leaves EMG channels out (and fails when there is nothing else), and it has no paradigm for error
-potentials or for faces and houses. Nothing here normalises: that is the business of whoever decodes, because what
-helps a network (each channel of each trial by itself) takes from a classical pipeline what it lives on.
+MOABB's band-pass excludes EMG channels (and fails if there are no others), and it has no paradigm for error
+potentials or for faces and houses. No paradigm normalises, because pipelines differ in their needs: what helps a
+network (each channel of each trial by itself) removes the amplitudes that a classical pipeline uses.
 """
 
 import warnings
@@ -16,11 +16,13 @@ from moabb.paradigms import P300
 from moabb.paradigms.base import BaseParadigm
 from sklearn.metrics import balanced_accuracy_score, make_scorer
 
+from braindecode_censor.datasets._check import require
+
 
 def valid_score(estimator, X, y):
-    """Return what ``fit`` measured on its validation subject, or NaN if it measured nothing.
+    """Return the score of the validation subject that ``fit`` stored, or NaN if there is none.
 
-    MOABB stores it beside the test score as ``score_valid``; the data handed in are not looked at.
+    MOABB stores it beside the test score as ``score_valid``; the data are ignored.
 
     Parameters
     ----------
@@ -44,10 +46,10 @@ def valid_score(estimator, X, y):
 
 
 class PaperScores(dict):
-    """Scorers by name, as MOABB takes them, that also pass where MOABB knows accuracy only.
+    """Scorers by name, as MOABB takes them, that also pass where MOABB accepts accuracy only.
 
-    MOABB decodes one trial at a time in ``CrossSubjectMode.TRAIN_TRIALWISE`` and then computes accuracy or ROC-AUC
-    itself, refusing any other scorer. Equality with "accuracy" is how it asks; the answer is yes, with a warning.
+    MOABB decodes single trials in ``CrossSubjectMode.TRAIN_TRIALWISE`` and computes accuracy or ROC-AUC itself; it
+    compares the scorer with "accuracy" and refuses others. The comparison is therefore true, with a warning.
     """
 
     __hash__ = None
@@ -85,7 +87,7 @@ def with_paper_scores(paradigm):
     Parameters
     ----------
     paradigm : moabb.paradigms.base.BaseParadigm
-        Any; it is not changed.
+        Any paradigm; it is not changed.
 
     Returns
     -------
@@ -96,11 +98,11 @@ def with_paper_scores(paradigm):
         return paradigm
     paradigm = copy(paradigm)
     paradigm.scorer = paper_scorer()
-    if not _scores_as_the_paper(paradigm):
-        raise ValueError(
-            f"paradigm={type(paradigm).__name__}: its scoring does not follow its scorer, so balanced accuracy and the "
-            "validation score cannot be asked for; let scoring return paper_scorer()."
-        )
+    require(
+        _scores_as_the_paper(paradigm),
+        f"paradigm={type(paradigm).__name__}: its scoring does not follow its scorer, so it cannot return balanced "
+        "accuracy and the validation score; let scoring return paper_scorer().",
+    )
     return paradigm
 
 
@@ -110,39 +112,34 @@ def _scores_as_the_paper(paradigm):
 
 
 def _filter(raw, fmin, fmax):
-    """Band-pass all physiological channels, EMG included, which ``picks="data"`` is not."""
+    """Band-pass all physiological channels; ``picks="data"`` would exclude EMG."""
     picks = mne.pick_types(raw.info, eeg=True, emg=True, ecog=True, seeg=True)
     return raw.filter(fmin, fmax, method="iir", picks=picks, verbose=False)
 
 
+def _band_pass(fmin, fmax):
+    name = f"Band Pass Filter with EMG ({fmin}-{fmax} Hz)"
+    return NamedFunctionTransformer(partial(_filter, fmin=fmin, fmax=fmax), display_name=name)
+
+
 class _PaperSteps:
-    """The steps all our paradigms share; mixed into a MOABB paradigm."""
+    """Steps common to our paradigms, mixed into a MOABB paradigm."""
 
     def prepare_process(self, dataset):
-        """Refuse a window that reaches beyond the recorded one, which MOABB would answer with no trials."""
+        """Raise for a window that reaches beyond the recorded one, for which MOABB would return no trials."""
         length = dataset.interval[1] - dataset.interval[0]
-        if self.tmin < 0 or (self.tmax is not None and self.tmax > length + 1e-9):
-            raise ValueError(
-                f"tmin={self.tmin}, tmax={self.tmax} reach beyond the {length:.4g} s that {dataset.code} "
-                "holds; "
-                f"choose 0 <= tmin < tmax <= {length:.4g}."
-            )
+        require(
+            self.tmin >= 0 and (self.tmax is None or self.tmax <= length + 1e-9),
+            f"tmin={self.tmin}, tmax={self.tmax} reach beyond the {length:.4g} s that {dataset.code} holds; "
+            f"choose 0 <= tmin < tmax <= {length:.4g}.",
+        )
 
     def _get_raw_pipelines(self):
-        steps = []
-        for fmin, fmax in self.filters:
-            if fmin is None and fmax is None:
-                steps.append(None)
-            else:
-                name = f"Band Pass Filter with EMG ({fmin}-{fmax} Hz)"
-                steps.append(
-                    NamedFunctionTransformer(partial(_filter, fmin=fmin, fmax=fmax), display_name=name)
-                )
-        return steps
+        return [None if band == [None, None] else _band_pass(*band) for band in map(list, self.filters)]
 
     @property
     def scoring(self):
-        """The scorer given, or balanced accuracy with the validation score beside it."""
+        """The ``scorer`` argument, by default balanced accuracy and the validation score."""
         return paper_scorer() if self.scorer is None else self.scorer
 
 
@@ -162,7 +159,7 @@ class ERP(_PaperSteps, P300):
 
 
 class EpochsParadigm(_PaperSteps, BaseParadigm):
-    """Any recording of trials with class labels, whatever the classes and the channels are.
+    """Trials with class labels, for any classes and channels.
 
     Parameters
     ----------
@@ -182,7 +179,7 @@ class EpochsParadigm(_PaperSteps, BaseParadigm):
         super().__init__(filters=[[fmin, fmax]], tmin=tmin, tmax=tmax, resample=resample, **options)
 
     def is_valid(self, dataset):
-        """Return whether the dataset is of this kind and has the events asked for.
+        """Return whether the paradigm accepts the dataset and the dataset has the selected events.
 
         Parameters
         ----------
@@ -194,11 +191,11 @@ class EpochsParadigm(_PaperSteps, BaseParadigm):
         bool
             Whether it fits.
         """
-        kind = self.accepts is None or dataset.paradigm == self.accepts
-        return kind and set(self.events or []) <= set(dataset.event_id)
+        is_accepted = self.accepts is None or dataset.paradigm == self.accepts
+        return is_accepted and set(self.events or []) <= set(dataset.event_id)
 
     def used_events(self, dataset):
-        """Return the events asked for, all of the dataset's by default.
+        """Return the selected events, all of the dataset's by default.
 
         Parameters
         ----------
@@ -214,7 +211,7 @@ class EpochsParadigm(_PaperSteps, BaseParadigm):
 
     @property
     def datasets(self):
-        """All datasets known to MOABB that fit, ours included after :func:`braindecode_censor.register`."""
+        """All datasets in MOABB's lists that fit, ours included after :func:`braindecode_censor.register`."""
         return [dataset for dataset in dataset_search() if self.is_valid(dataset)]
 
 

@@ -1,18 +1,11 @@
 """RSVP: rapid serial visual presentation, EEG, ten subjects."""
 
-from moabb.datasets.metadata.schema import (
-    AcquisitionMetadata,
-    DatasetMetadata,
-    DocumentationMetadata,
-    ExperimentMetadata,
-    ParticipantMetadata,
-)
-
-from braindecode_censor.datasets._paper_folder import PaperFolder
+from braindecode_censor.datasets._base import make_metadata
+from braindecode_censor.datasets._unreleased import _UnreleasedDataset
 
 
-class RSVP(PaperFolder):
-    """Calibration of the RSVP Keyboard speller: telling the target letter from the others.
+class RSVP(_UnreleasedDataset):
+    """Calibration of the RSVP Keyboard speller: target letter against the other letters.
 
     Parameters
     ----------
@@ -35,22 +28,16 @@ class RSVP(PaperFolder):
     ICASSP.
     """
 
-    n_subjects, n_chans, modality, kind = 10, 16, "eeg", "p300"
-    class_names = ("NonTarget", "Target")
-    sfreq, n_times = 256.0, 128
-    about = (
-        "This recording has no public release; ask its authors (Orhan et al. 2012, Northeastern University)."
-    )
-    METADATA = DatasetMetadata(
-        acquisition=AcquisitionMetadata(sampling_rate=256.0, channel_types={"eeg": 16}, sensor_type="dry"),
-        participants=ParticipantMetadata(n_subjects=10),
-        experiment=ExperimentMetadata(
-            paradigm="p300", events={"NonTarget": 1, "Target": 2}, n_classes=2, trial_duration=0.5
-        ),
-        documentation=DocumentationMetadata(
-            license="not released",
-            investigators=["U. Orhan", "K. E. Hild", "D. Erdogmus", "B. Roark", "B. Oken", "M. Fried-Oken"],
-            publication_year=2012,
-            how_to_acknowledge="Orhan et al. (2012), RSVP Keyboard: an EEG based typing interface, ICASSP.",
-        ),
+    AUTHORS = "Orhan et al. 2012, Northeastern University"
+    METADATA = make_metadata(
+        "p300",
+        "eeg",
+        16,
+        256.0,
+        ("NonTarget", "Target"),
+        n_subjects=10,
+        n_trials=None,
+        license="not released",
+        publication_year=2012,
+        how_to_acknowledge="Orhan et al. (2012), RSVP Keyboard: an EEG based typing interface, ICASSP.",
     )

@@ -1,22 +1,23 @@
-"""Simulated subjects with a known answer: the embedded default dataset and the project's ground truth."""
+"""Simulated subjects of known best accuracy: the embedded default dataset and the project's ground truth."""
 
 import numpy as np
 from scipy.special import logsumexp
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from braindecode_censor.datasets import simulated_emg, simulated_erp, simulated_mixed
-from braindecode_censor.datasets._base import Recording
+from braindecode_censor.datasets._base import _TrialDataset
 from braindecode_censor.datasets._head import EEG_NAMES
 from braindecode_censor.datasets._raw import make_info, raw_from_epochs
-from braindecode_censor.datasets.linear_reference import features, fit
 from braindecode_censor.datasets.simulated_design import make_design
 
 _KINDS = {"erp": simulated_erp, "emg": simulated_emg, "mixed": simulated_mixed}
 _PARADIGMS = {"erp": "p300", "emg": "emg", "mixed": "epochs"}
-_POPULATION = 1_000_000  # subject numbers from here on are strangers, used to average over the population
+_CLASSES = {"emg": "gesture", "mixed": "picture"}
+_POPULATION = 1_000_000  # subject numbers from here on represent the population
 
 
-class SimulatedSubjects(Recording):
-    """Subjects drawn from a generative model whose Bayes-optimal accuracy is known.
+class SimulatedSubjects(_TrialDataset):
+    """Subjects drawn from a generative model with known Bayes-optimal accuracy.
 
     Parameters
     ----------
@@ -26,20 +27,20 @@ class SimulatedSubjects(Recording):
         Trials per subject, all sessions together.
     kind : {"erp", "emg", "mixed"}
         Event-related potentials (Target against NonTarget, EEG), muscle power (gestures, EMG), or responses with four
-        topographies of people who differ by gain and mixing of their channels alone, which alignment can undo (EEG).
+        topographies of subjects who differ only by gain and mixing of their channels, which alignment can undo (EEG).
     preset : {"easy", "medium", "hard"}
-        Sets ``snr`` and ``shift``; each can be given on its own. ``kind="mixed"`` also has "alike": nothing differs
-        between people, so that there is nothing to gain.
+        Sets ``snr`` and ``shift``; each can be replaced. ``kind="mixed"`` also has "alike": subjects do not differ,
+        so that there is nothing to gain.
     shift : float
         Strength of all subject effects: 0 makes all subjects alike, 1 is a realistic spread.
     snr : float
-        Strength of what tells the classes apart.
+        Strength of the class differences.
     seed : int
         Same seed, same bytes.
     n_sessions : int
         Recording sessions per subject.
     drift : float
-        Strength of the same effects between sessions of one subject.
+        Strength of the same effects between sessions of a subject.
     label_shift : float
         Correlation between subject and label: standard deviation of the logarithm of a subject's class
         weights.
@@ -90,33 +91,36 @@ class SimulatedSubjects(Recording):
         effects=None,
         **selection,
     ):
-        given = dict(n_subjects=n_subjects, n_trials=n_trials, shift=shift, snr=snr, seed=seed, drift=drift)
-        given |= dict(n_sessions=n_sessions, label_shift=label_shift, imbalance=imbalance, duration=duration)
-        given |= dict(n_chans=n_chans, n_classes=n_classes, sfreq=sfreq)
-        self.design = design = make_design(kind, preset, effects, **given)
+        options = dict(n_subjects=n_subjects, n_trials=n_trials, n_sessions=n_sessions, seed=seed)
+        options |= dict(n_chans=n_chans, n_classes=n_classes, sfreq=sfreq, duration=duration, snr=snr)
+        options |= dict(shift=shift, drift=drift, label_shift=label_shift, imbalance=imbalance)
+        self.design = design = make_design(kind, preset, effects, **options)
         self.preset = preset
-        if kind == "erp":
-            self.class_names = ["NonTarget", "Target"]
-        else:
-            word = "gesture" if kind == "emg" else "picture"
-            self.class_names = [f"{word}{k:02d}" for k in range(1, design.n_classes + 1)]
+        numbers = range(1, design.n_classes + 1)
+        names = ["NonTarget", "Target"] if kind == "erp" else [f"{_CLASSES[kind]}{k:02d}" for k in numbers]
         super().__init__(
-            subjects=list(range(1, n_subjects + 1)),
-            sessions_per_subject=n_sessions,
-            events={name: code for code, name in enumerate(self.class_names, 1)},
-            code=f"SimulatedSubjects-{kind}-{design.digest}",
-            interval=[0, (design.n_times - 1) / design.sfreq],
-            paradigm=_PARADIGMS[kind],
-            return_all_modalities={"eeg": kind != "emg", "emg": kind == "emg"},
+            range(1, n_subjects + 1),
+            names,
+            f"SimulatedSubjects-{kind}-{design.digest}",
+            [0, (design.n_times - 1) / design.sfreq],
+            _PARADIGMS[kind],
+            "emg" if kind == "emg" else "eeg",
+            n_sessions,
             **selection,
         )
 
+    @property
+    def _summary(self):
+        n_trials = self.design.n_subjects * self.design.n_trials
+        row = {"modality": "eeg, emg", "trials": n_trials, "channels": self.design.n_chans}
+        return row | {"licence": "BSD-3-Clause", "access": "embedded", "on_disk": True}
+
     def is_local(self):
-        """Return True: the data are made when asked for."""
+        """Return True: the data are simulated on request."""
         return True
 
-    def _subject_files(self, subject, path, force_update):
-        return []  # made when asked for
+    def _subject_files(self, subject, path=None, force_update=False):
+        return []
 
     def parameters(self, subject, session=0):
         """Return the effects of one subject in their own units (degrees, seconds, microvolts, log factors).
@@ -134,11 +138,11 @@ class SimulatedSubjects(Recording):
             Zero everywhere for the average subject, so for every subject when ``shift`` and ``drift`` are 0.
         """
         design, module = self.design, _KINDS[self.design.kind]
-        person = module.draw_effects(design, self._rng(subject, 1))
-        day = module.draw_effects(design, self._rng(subject, 2, session))
-        drift = design.drift if session else 0.0
-        scale = design.effects
-        return {name: scale[name] * (design.shift * person[name] + drift * day[name]) for name in person}
+        of_subject = module.draw_effects(design, self._rng(subject, 1))
+        of_session = module.draw_effects(design, self._rng(subject, 2, session))
+        shift, drift = design.shift, design.drift if session else 0.0
+        draws = {name: shift * of_subject[name] + drift * of_session[name] for name in of_subject}
+        return {name: design.effects[name] * draw for name, draw in draws.items()}
 
     def model(self, subject, session=0):
         """Return the distribution of one subject's trials, with ``sample`` and ``log_likelihood``.
@@ -164,11 +168,11 @@ class SimulatedSubjects(Recording):
         rng = self._rng(subject, 3)
         odds = -np.log(design.imbalance) * np.arange(design.n_classes) / (design.n_classes - 1)
         odds = odds + design.label_shift * rng.standard_normal(design.n_classes)
-        share = np.exp(odds - logsumexp(odds))
+        frequencies = np.exp(odds - logsumexp(odds))
         sessions = []
-        for part in np.array_split(np.arange(design.n_trials), design.n_sessions):
-            counts = np.diff(np.round(len(part) * np.r_[0, np.cumsum(share)])).astype(int)
-            for rare in np.flatnonzero(counts < 2):  # every class stays present, however strong the shift
+        for trials in np.array_split(np.arange(design.n_trials), design.n_sessions):
+            counts = np.diff(np.round(len(trials) * np.r_[0, np.cumsum(frequencies)])).astype(int)
+            for rare in np.flatnonzero(counts < 2):  # every class occurs, however strong the shift
                 counts[counts.argmax()] -= 2 - counts[rare]
                 counts[rare] = 2
             y = np.repeat(np.arange(design.n_classes), counts)
@@ -192,54 +196,30 @@ class SimulatedSubjects(Recording):
         labels = self._labels(subject)
         return [(self.model(subject, k).sample(y, self._rng(subject, 4, k)), y) for k, y in enumerate(labels)]
 
-    def arrays(self, subjects=None, dtype=np.float32):
-        """Return all trials as plain arrays, with no MOABB paradigm in between.
-
-        Parameters
-        ----------
-        subjects : list of int or None
-            Which subjects; None means all.
-        dtype : dtype
-            Type of X.
-
-        Returns
-        -------
-        X : array of shape (n_trials, n_chans, n_times)
-            Trials in microvolts, neither filtered nor scaled.
-        y : array of int of shape (n_trials,)
-            Class numbers, in the order of ``class_names``.
-        subjects : array of int of shape (n_trials,)
-            Subject numbers, from 1.
-        """
-        subjects = self.subject_list if subjects is None else subjects
-        parts = [(X.astype(dtype), y, s) for s in subjects for X, y in self.trials(s)]
-        X, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
-        return X, y, np.concatenate([np.full(len(part[1]), part[2]) for part in parts])
-
-    def oracle_accuracy(self, calibrated=True, subjects=None, n_draws=100, n_strangers=200):
+    def oracle_accuracy(self, subject_known=True, subjects=None, n_draws=100, n_strangers=200):
         """Return the balanced accuracy of the Bayes-optimal decoder, averaged over subjects.
 
         Parameters
         ----------
-        calibrated : bool
-            True: the decoder knows the subject's parameters; no decoder whatever can do better. False: it
-            knows only ``n_strangers`` other subjects of the same population. The better of two such decoders,
-            strangers weighed by how well they explain the trial and a linear model of all of them, is what
-            can be reached on somebody never seen, so a lower bound of the best.
+        subject_known : bool
+            True: the decoder has the subject's parameters; no decoder can do better. False: it has only the
+            parameters of ``n_strangers`` other subjects of the same population. The better of two such decoders
+            (other subjects weighted by the likelihood of the trial; a linear model of all of them) is a lower
+            bound of the best accuracy on a new subject.
         subjects : list of int or None
             Which subjects; None means all.
         n_draws : int
-            Fresh trials per class and subject where the answer is estimated.
+            Fresh trials per class and subject where the accuracy is estimated.
         n_strangers : int
-            How many other subjects stand for the population.
+            Number of other subjects that represent the population.
 
         Returns
         -------
         float
-            Accuracy between chance and 1. With ``calibrated=True`` in closed form, except for EMG; else estimated.
+            Accuracy between chance and 1. With ``subject_known=True`` in closed form, except for EMG; else estimated.
         """
         models = [self.model(s) for s in (self.subject_list if subjects is None else subjects)]
-        if calibrated:
+        if subject_known:
             return float(np.mean([model.bayes_accuracy() for model in models]))
         strangers = [self.model(_POPULATION + k) for k in range(n_strangers)]
         y = np.repeat(np.arange(self.design.n_classes), n_draws)
@@ -248,23 +228,33 @@ class SimulatedSubjects(Recording):
         for k, model in enumerate(models):
             X = model.sample(y, self._rng(k, 5))
             evidence = logsumexp([other.log_likelihood(X) for other in strangers], axis=0)
-            guesses = evidence.argmax(axis=1), linear.predict(features(X, self.design.kind))
-            correct.append([np.mean(guess == y) for guess in guesses])
+            predictions = evidence.argmax(axis=1), linear.predict(linear_features(X, self.design.kind))
+            correct.append([np.mean(y_pred == y) for y_pred in predictions])
         return float(np.mean(correct, axis=0).max())
 
     def _linear_decoder(self, models, n_draws=30):
         """Return a linear decoder of many subjects, ``n_draws`` trials per class of each."""
         y = np.repeat(np.arange(self.design.n_classes), n_draws)
-        F = [features(m.sample(y, self._rng(k, 6)), self.design.kind) for k, m in enumerate(models)]
-        return fit(np.concatenate(F), np.tile(y, len(models)))
+        F = [linear_features(m.sample(y, self._rng(k, 6)), self.design.kind) for k, m in enumerate(models)]
+        lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        return lda.fit(np.concatenate(F), np.tile(y, len(models)))
 
     def _get_single_subject_data(self, subject):
         design = self.design
-        if design.kind != "emg":
-            info = make_info(EEG_NAMES[: design.n_chans], design.sfreq, ["eeg"] * design.n_chans)
-        else:
-            names = [f"EMG{k:02d}" for k in range(1, design.n_chans + 1)]
-            info = make_info(names, design.sfreq, ["emg"] * design.n_chans)
+        numbers = range(1, design.n_chans + 1)
+        ch_names = EEG_NAMES if self.modality == "eeg" else [f"EMG{k:02d}" for k in numbers]
+        info = make_info(ch_names[: design.n_chans], design.sfreq, [self.modality] * design.n_chans)
         names = np.array(self.class_names)
         runs = [raw_from_epochs(1e-6 * X, names[y], info) for X, y in self.trials(subject)]
         return {str(k): {"0": raw} for k, raw in enumerate(runs)}
+
+
+def linear_features(X, kind):
+    """Return features of trials for a linear model, of shape (n_trials, n_features)."""
+    X = np.asarray(X, float)
+    if kind == "emg":
+        power = np.log(X[..., X.shape[-1] // 3 :].var(axis=-1))
+        return power - power.mean(axis=1, keepdims=True)
+    X = (X - X.mean(axis=-1, keepdims=True)) / X.std(axis=-1, keepdims=True)
+    n_whole = X.shape[-1] // 8 * 8
+    return X[..., :n_whole].reshape(*X.shape[:2], -1, 8).mean(axis=-1).reshape(len(X), -1)

@@ -1,11 +1,11 @@
-"""What a simulation is made of: one frozen record of plain numbers, and the named presets."""
+"""Design of a simulation: a frozen record of plain numbers, and the named presets."""
 
 import hashlib
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from braindecode_censor.datasets._check import check_name
+from braindecode_censor.datasets._check import check_name, require
 from braindecode_censor.datasets._head import EEG_NAMES
 
 # Standard deviation of each subject effect at shift=1.
@@ -28,21 +28,18 @@ EFFECTS = {
     },
     "mixed": {
         "gain": 0.6,  # natural logarithm, of the amplifier as a whole and of every electrode
-        "mixing": 0.4,  # what a channel takes over from each other channel
+        "mixing": 0.4,  # fraction of every other channel in a channel
     },
 }
 # Strength of the class-locked activity and of the subject shift.
+_PRESETS = {
+    "easy": {"snr": 1.5, "shift": 0.5},
+    "medium": {"snr": 1.0, "shift": 1.0},
+    "hard": {"snr": 0.7, "shift": 1.5},
+}
 PRESETS = {
-    "erp": {
-        "easy": {"snr": 1.5, "shift": 0.5},
-        "medium": {"snr": 1.0, "shift": 1.0},
-        "hard": {"snr": 0.7, "shift": 1.5},
-    },
-    "emg": {
-        "easy": {"snr": 1.5, "shift": 0.5},
-        "medium": {"snr": 1.0, "shift": 1.0},
-        "hard": {"snr": 0.7, "shift": 1.5},
-    },
+    "erp": _PRESETS,
+    "emg": _PRESETS,
     "mixed": {
         "alike": {"snr": 0.9, "shift": 0.0},
         "easy": {"snr": 1.2, "shift": 0.5},
@@ -55,12 +52,15 @@ _SHAPES = {
     "emg": {"n_chans": 8, "sfreq": 200.0, "duration": 1.0, "n_classes": 5},
     "mixed": {"n_chans": 8, "sfreq": 64.0, "duration": 1.0, "n_classes": 4},
 }
+_MINIMUM = {"n_subjects": 1, "n_sessions": 1, "n_classes": 2, "n_chans": 2, "imbalance": 1}
+_MINIMUM |= dict.fromkeys(("shift", "snr", "drift", "label_shift"), 0)
+_INTEGERS = ("n_subjects", "n_trials", "n_sessions", "n_classes", "n_chans", "seed")
 _MODEL = 1  # raise when the same design would give other samples, so that no cache mixes the two
 
 
 @dataclass(frozen=True)
 class Design:
-    """Everything that decides the samples."""
+    """All numbers that determine the samples."""
 
     kind: str
     n_subjects: int
@@ -85,54 +85,43 @@ class Design:
 
     @property
     def digest(self):
-        """Eight letters that differ between designs: MOABB's caches know a dataset by its code alone."""
+        """Eight letters that differ between designs: MOABB's caches identify a dataset by its code alone."""
         text = repr((_MODEL, sorted(asdict(self).items())))
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def make_design(kind, preset, effects, **given):
-    """Fill a preset with what the user gave."""
+def make_design(kind, preset, effects, **options):
+    """Return a design of the preset's numbers, replaced by all options that are not None."""
     check_name(kind, PRESETS, "kind")
     check_name(preset, PRESETS[kind], "preset")
     for name in effects or {}:
         check_name(name, EFFECTS[kind], "effect")
-    fields = {**_SHAPES[kind], **PRESETS[kind][preset], **{k: v for k, v in given.items() if v is not None}}
-    design = Design(kind=kind, effects={**EFFECTS[kind], **(effects or {})}, **fields)
+    options = {name: value for name, value in options.items() if value is not None}
+    fields = _SHAPES[kind] | PRESETS[kind][preset] | options
+    design = Design(kind=kind, effects=EFFECTS[kind] | (effects or {}), **fields)
     _check_design(design)
     return design
 
 
 def _check_design(design):
-    """Raise a ValueError for numbers that make no recording."""
-    least = {"n_subjects": 1, "n_sessions": 1, "n_classes": 2, "n_chans": 2, "imbalance": 1}
-    least |= dict.fromkeys(("shift", "snr", "drift", "label_shift"), 0)
+    """Raise a ValueError for numbers that give no recording."""
+    values = asdict(design)
     for name in ("sfreq", "duration"):
-        if not 0 < getattr(design, name) < np.inf:
-            raise ValueError(f"{name}={getattr(design, name)!r} must be a positive number.")
-    for name, low in least.items():
-        if not getattr(design, name) >= low:
-            raise ValueError(f"{name}={getattr(design, name)!r} is too small; it must be at least {low}.")
-    for name in ("n_subjects", "n_trials", "n_sessions", "n_classes", "n_chans", "seed"):
-        if not isinstance(getattr(design, name), int | np.integer):
-            raise ValueError(f"{name}={getattr(design, name)!r} must be a whole number.")
-    if design.n_trials < 2 * design.n_classes * design.n_sessions:
-        raise ValueError(
-            f"n_trials={design.n_trials} leaves fewer than two trials per class and session; with "
-            f"n_classes={design.n_classes} and n_sessions={design.n_sessions} give at least "
-            f"{2 * design.n_classes * design.n_sessions}."
-        )
-    if design.kind == "erp" and (design.n_classes != 2 or design.n_chans > len(EEG_NAMES)):
-        raise ValueError(
-            f"kind='erp' has two classes and at most {len(EEG_NAMES)} channels; got "
-            f"n_classes={design.n_classes}, n_chans={design.n_chans}. For more classes use kind='emg'."
-        )
-    if design.kind == "mixed" and not design.n_classes <= design.n_chans <= len(EEG_NAMES):
-        raise ValueError(
-            f"kind='mixed' has at least as many channels as classes, and at most {len(EEG_NAMES)}; got "
-            f"n_classes={design.n_classes}, n_chans={design.n_chans}."
-        )
+        require(0 < values[name] < np.inf, f"{name}={values[name]!r} must be a positive number.")
+    for name, low in _MINIMUM.items():
+        require(values[name] >= low, f"{name}={values[name]!r} is too small; it must be at least {low}.")
+    for name in _INTEGERS:
+        require(isinstance(values[name], int | np.integer), f"{name}={values[name]!r} must be an integer.")
+    kind, n_classes, n_chans = design.kind, design.n_classes, design.n_chans
+    n_needed = 2 * n_classes * design.n_sessions
+    sizes, n_max = f"n_classes={n_classes}, n_chans={n_chans}", len(EEG_NAMES)
+    if design.n_trials < n_needed:
+        problem = "leaves fewer than two trials per class and session"
+        raise ValueError(f"n_trials={design.n_trials} {problem}; give at least {n_needed}.")
+    if kind == "erp" and (n_classes != 2 or n_chans > n_max):
+        raise ValueError(f"{sizes}: kind='erp' has two classes and at most {n_max} channels.")
+    if kind == "mixed" and not n_classes <= n_chans <= n_max:
+        raise ValueError(f"{sizes}: kind='mixed' has at least as many channels as classes, at most {n_max}.")
     if design.duration < 0.5 or design.sfreq < 64:
-        raise ValueError(
-            f"duration={design.duration} s at sfreq={design.sfreq} Hz cannot hold the responses; "
-            "use at least 0.5 s and 64 Hz."
-        )
+        shape = f"duration={design.duration} s at sfreq={design.sfreq} Hz"
+        raise ValueError(f"{shape} cannot hold the responses; use at least 0.5 s and 64 Hz.")

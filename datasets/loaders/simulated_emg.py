@@ -49,16 +49,17 @@ class EmgSubject:
         return muscles + np.sqrt(self.noise)[:, None] * rng.standard_normal(shape)
 
     def log_likelihood(self, X):
-        """Return how well each class explains each trial."""
+        """Return the log density of each trial under each class, of shape (n_trials, n_classes)."""
         constant = -0.5 * len(self.envelope) * np.log(self.noise).sum()
-        out = np.empty((len(X), len(self.signal)))
+        densities = np.empty((len(X), len(self.signal)))
         for c, (whiten, power) in enumerate(zip(*self._whitened())):
             variance = power[:, None] * self.envelope**2 + 1
-            out[:, c] = constant - 0.5 * (((whiten @ X) ** 2 / variance).sum((1, 2)) + np.log(variance).sum())
-        return out
+            squares = ((whiten @ X) ** 2 / variance).sum((1, 2))
+            densities[:, c] = constant - 0.5 * (squares + np.log(variance).sum())
+        return densities
 
     def bayes_accuracy(self, n_draws=400):
-        """Return the balanced accuracy no decoder can beat, estimated with the exact likelihood."""
+        """Return the best possible balanced accuracy, estimated with the exact likelihood."""
         rng = np.random.default_rng(0)
         y = np.repeat(np.arange(len(self.signal)), n_draws)
         return float(np.mean(self.log_likelihood(self.sample(y, rng)).argmax(axis=1) == y))

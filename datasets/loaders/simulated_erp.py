@@ -4,12 +4,12 @@ A trial of class y (0 NonTarget, 1 Target) of one subject is
 
     x = gain * (visual + offset . habits + y * snr * (late + early) + noise)
 
-*late* is a P300-like response of a parietal source, the same for everybody up to cap rotation and latency.
+*late* is a P300-like response of a parietal source, the same for all subjects up to cap rotation and latency.
 *early* is an N1-like response of a source whose orientation, and so its polarity at the electrodes, turns
-from subject to subject, as folded cortex makes it do. *habits* are responses both classes share, each of a
-size that is the subject's own. *noise* is pink in time and mixed in space from sixty background sources whose
-power differs between subjects, plus electrode noise. Late is what transfers; early pays within a subject and
-misleads across subjects once it turns by more than a right angle; habits and noise tell who it is.
+from subject to subject, as on folded cortex. *habits* are responses both classes share, each of a
+size that differs between subjects. *noise* is pink in time and mixed in space from sixty background sources whose
+power differs between subjects, plus electrode noise. Late transfers; early helps within a subject and
+misleads across subjects once it turns by more than a right angle; habits and noise identify the subject.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _SOURCES = {
     "early": ((0.35, -0.75, 0.35), 0.20, 0.035),
     "visual": ((0.0, -0.95, 0.2), 0.11, 0.03),
 }
-# responses both classes share, each of a size of the subject's own
+# responses both classes share, of sizes that differ between subjects
 _HABITS = (
     ((-0.5, -0.7, 0.3), 0.10, 0.04),
     ((0.7, 0.1, 0.6), 0.25, 0.06),
@@ -97,7 +97,7 @@ class ErpSubject:
         return self.means[y] + np.linalg.cholesky(self.covariance) @ pink
 
     def log_likelihood(self, X):
-        """Return how well each class explains each trial."""
+        """Return the log density of each trial under each class, of shape (n_trials, n_classes)."""
         n_times = self.means.shape[-1]
         root = np.linalg.cholesky(np.linalg.inv(self.covariance)).T
         weight = _fold(n_times) / self.spectrum / n_times
@@ -112,7 +112,7 @@ class ErpSubject:
         return float(_fold(n_times) @ (power / self.spectrum) / n_times)
 
     def bayes_accuracy(self):
-        r"""Return the accuracy no decoder can beat, equal priors: :math:`\Phi(d'/2)`."""
+        r"""Return the best possible accuracy at equal priors: :math:`\Phi(d'/2)`."""
         return float(norm.cdf(np.sqrt(self.energy(self.means[1] - self.means[0])) / 2))
 
 
@@ -143,7 +143,7 @@ def _responses(design, cap, electrodes, draws):
 
 
 def _topography(cap, electrodes, direction, angle=None):
-    """Return what electrodes see of a source, 1 where the average cap sees it best, shape (n_chans,).
+    """Return the signal of a source at the electrodes, at most 1 on the average cap, shape (n_chans,).
 
     The source points outwards or, given an angle, lies in the tangent plane, turned by that angle.
     """
@@ -152,9 +152,9 @@ def _topography(cap, electrodes, direction, angle=None):
     if angle is not None:
         average = _unit(np.cross(radial, (0.0, 0.0, 1.0)))
         moment = np.cos(angle) * average + np.sin(angle) * np.cross(radial, average)
-    where = RADIUS * ECCENTRICITY * 0.8 * radial[None]
-    strongest = np.abs(leadfield(cap, where)[:, 0] @ average).max()
-    return leadfield(electrodes, where)[:, 0] @ moment / strongest
+    position = RADIUS * ECCENTRICITY * 0.8 * radial[None]
+    strongest = np.abs(leadfield(cap, position)[:, 0] @ average).max()
+    return leadfield(electrodes, position)[:, 0] @ moment / strongest
 
 
 def _noise_covariance(cap, electrodes, draws):

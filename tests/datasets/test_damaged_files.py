@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from braindecode_censor.datasets import EpochsFolder, read_subject, save_subject
-from braindecode_censor.datasets._archive import unpack
+from braindecode_censor.datasets._download import unpack
 
 
 def record(**changes):
@@ -40,9 +40,6 @@ def as_npy(array):
     return stream.getvalue()
 
 
-# ---- archives
-
-
 def test_any_flipped_byte_is_noticed_or_harmless(path):
     whole = read_subject(path)
     content = path.read_bytes()
@@ -54,15 +51,15 @@ def test_any_flipped_byte_is_noticed_or_harmless(path):
         damaged[place] ^= 0x81
         path.write_bytes(damaged)
         try:
-            found = read_subject(path)
+            copy = read_subject(path)
         except ValueError as error:
             noticed += 1
             assert "subject_01.npz" in str(error)
         else:
-            np.testing.assert_array_equal(found.X, whole.X)
-            np.testing.assert_array_equal(found.session, whole.session)
+            np.testing.assert_array_equal(copy.X, whole.X)
+            np.testing.assert_array_equal(copy.session, whole.session)
             for name in ("sfreq", "tmin", "label_names", "ch_names", "extra"):
-                assert getattr(found, name) == getattr(whole, name)
+                assert getattr(copy, name) == getattr(whole, name)
     assert noticed > 0.6 * len(places)
 
 
@@ -80,35 +77,36 @@ def test_a_password_is_named(path):
         unpack(path, path.parent / "out")
 
 
-@pytest.mark.parametrize("name", ["../evil.npy", "/etc/evil.npy", "a/../../evil.npy"])
-def test_a_member_that_leaves_its_folder_is_refused(path, name):
-    rewrite(path, lambda members: {**members, name: as_npy(np.zeros(3))})
-    with pytest.raises(ValueError, match="would be written outside its folder; refused"):
+@pytest.mark.parametrize(
+    ("member", "content", "message"),
+    [
+        ("y.npy", b"nonsense" * 20, r"cannot be read \(the magic string is not correct"),
+        ("notes.txt", b"hello", r"cannot be read \(.*magic"),
+        ("y.npy", lambda y: y[:-8], r"cannot be read \(y\.npy should have 176 bytes, not 168\)"),
+        ("X.npy", lambda X: X[:-8], r"cannot be read \(X\.npy should have 2048 bytes, not 2040\)"),
+        (
+            "notes.npy",
+            as_npy(np.array([{}], dtype=object)),
+            r"cannot be read \(notes\.npy holds Python objects",
+        ),
+        (
+            "y.npy",
+            as_npy(np.zeros(2**24, dtype=np.int64)),
+            r"cannot be read \(y has 134217856 bytes, too many",
+        ),
+    ],
+    ids=["nonsense", "text", "short-y", "short-X", "objects", "bomb"],
+)
+def test_read_subject_refuses_a_bad_member(path, member, content, message):
+    rewrite(path, lambda m: m | {member: content(m[member]) if callable(content) else content})
+    with pytest.raises(ValueError, match=r"subject_01\.npz.*" + message):
         read_subject(path)
 
 
-def test_members_that_are_no_arrays(path):
-    rewrite(path, lambda members: {**members, "y.npy": b"nonsense" * 20})
-    with pytest.raises(ValueError, match=r"subject_01\.npz cannot be read \(y\.npy is no array"):
-        read_subject(path)
-
-
-def test_a_file_that_is_no_npz(path):
-    rewrite(path, lambda members: {**members, "notes.txt": b"hello"})
-    with pytest.raises(ValueError, match=r"subject_01\.npz cannot be read \('notes\.txt' is no array"):
-        read_subject(path)
-
-
-def test_an_array_shorter_than_its_header_says(path):
-    rewrite(path, lambda members: {**members, "y.npy": members["y.npy"][:-8]})
-    with pytest.raises(ValueError, match=r"y\.npy should hold 48 bytes"):
-        read_subject(path)
-
-
-def test_python_objects_anywhere_are_refused(path):
-    rewrite(path, lambda members: {**members, "notes.npy": as_npy(np.array([{}], dtype=object))})
-    with pytest.raises(ValueError, match=r"subject_01\.npz: notes holds Python objects"):
-        read_subject(path)
+def test_read_subject_ignores_members_of_other_folders(path):
+    """Nothing is written, so the name of a member does no harm."""
+    rewrite(path, lambda members: {**members, "../evil.npy": as_npy(np.zeros(3))})
+    assert set(read_subject(path).extra) == {"group", "unit"} and not (path.parents[1] / "evil.npy").exists()
 
 
 def test_a_bomb_in_another_key_is_not_unpacked(path):
@@ -117,36 +115,24 @@ def test_a_bomb_in_another_key_is_not_unpacked(path):
     assert path.stat().st_size < 2**18
     tracemalloc.start()
     try:
-        found = read_subject(path)
+        copy = read_subject(path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 2**22
-    assert found.extra["group"] == "control"
-    assert "bomb" not in found.extra
-
-
-def test_a_bomb_in_a_known_key_is_refused(path):
-    rewrite(path, lambda members: {**members, "y.npy": as_npy(np.zeros(2**24, dtype=np.int64))})
-    with pytest.raises(
-        ValueError, match=r"y has shape \(16777216,\) and 134217728 bytes; expected one short"
-    ):
-        read_subject(path)
-
-
-# ---- numbers
+    assert copy.extra["group"] == "control" and "bomb" not in copy.extra
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sfreq": [50.0, 60.0]}, r"sfreq has shape \(2,\) and type float64; expected one number"),
-        ({"sfreq": "fast"}, r"sfreq has shape \(\) and type <U4; expected one number"),
-        ({"sfreq": np.nan}, r"sfreq=nan Hz; expected a positive sampling rate, between 0\.1 and 100000 Hz"),
-        ({"sfreq": 1e12}, r"sfreq=1000000000000\.0 Hz; expected a positive sampling rate"),
+        ({"sfreq": [50.0, 60.0]}, r"sfreq has shape \(2,\), type float64; expected one number"),
+        ({"sfreq": "fast"}, r"sfreq has shape \(\), type <U4; expected one number"),
+        ({"sfreq": np.nan}, r"sfreq=nan Hz; expected a rate between 0\.1 and 100000 Hz"),
+        ({"sfreq": 1e12}, r"sfreq=1000000000000\.0 Hz; expected a rate"),
         ({"sfreq": np.inf}, r"sfreq=inf Hz"),
         ({"sfreq": -50.0}, r"sfreq=-50\.0 Hz"),
-        ({"tmin": 1e9}, r"tmin=1000000000\.0 s; expected the time of the first sample after its event"),
+        ({"tmin": 1e9}, r"tmin=1000000000\.0 s; expected at most 600 s from the event"),
         ({"tmin": np.nan}, "tmin=nan s"),
         ({"tmin": [0.0, 1.0]}, r"tmin has shape \(2,\)"),
     ],
@@ -158,27 +144,18 @@ def test_numbers_that_no_recording_has(tmp_path, changes, message):
     assert "subject_01.npz" in str(error.value)
 
 
-@pytest.mark.parametrize("number", [2**31, 2**63 - 1, 2**63, 10**30])
-def test_subject_numbers_that_moabb_cannot_hold(tmp_path, number):
-    save_subject(tmp_path / f"subject_{number}.npz", **record())
-    with pytest.raises(
-        ValueError, match=rf"subject number {number} is too large; number the subjects from 1 on"
-    ):
-        EpochsFolder(tmp_path)
-
-
-def test_the_largest_subject_number_works(tmp_path):
+def test_epochs_folder_takes_32_bit_subject_numbers_only(tmp_path):
     save_subject(tmp_path / f"subject_{2**31 - 1}.npz", **record())
     assert list(EpochsFolder(tmp_path).get_data()) == [2**31 - 1]
-
-
-# ---- nonsense that could run
+    save_subject(tmp_path / f"subject_{2**31}.npz", **record())
+    with pytest.raises(ValueError, match=rf"subject number {2**31} is too large for MOABB"):
+        EpochsFolder(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 5000])
 def test_class_names_that_say_nothing_are_refused(tmp_path, name):
     save_subject(tmp_path / "subject_01.npz", **record(label_names=["left", name]))
-    with pytest.raises(ValueError, match=rf"of {len(name)} characters; expected 1 to 100") as error:
+    with pytest.raises(ValueError, match=r"label_names: .* must have 1 to 100 letters") as error:
         EpochsFolder(tmp_path)
     assert len(str(error.value)) < 400
 
@@ -203,7 +180,7 @@ def test_a_channel_in_which_nothing_varies_is_warned_of(tmp_path):
         EpochsFolder(tmp_path).get_data()
 
 
-def test_one_trial_per_person_is_warned_of(tmp_path):
+def test_epochs_folder_warns_of_single_trials(tmp_path):
     for subject in (1, 2):
         X = np.random.default_rng(subject).normal(size=(1, 2, 20))
         save_subject(tmp_path / f"subject_{subject:02d}.npz", **record(X=X, y=[0]))

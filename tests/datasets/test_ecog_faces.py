@@ -2,7 +2,6 @@
 
 import shutil
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,45 +16,24 @@ def number(name):
     return SUBJECTS.index(name) + 1
 
 
-@pytest.mark.parametrize("name", ["aa", "ap", "ha", "rr"])
-def test_trials_labels_and_onsets(ecog_folder, name):
-    """aa and ha are MATLAB 5, ap and rr 7.3; ha has glitches, rr fewer trials."""
-    folder, truth = ecog_folder
-    onsets, codes, data = truth[name]
-    raw = ECoGFaces(folder).get_data([number(name)])[number(name)]["0"]["0"]
-    assert len(raw.annotations) == (200 if name == "rr" else 300)
-    np.testing.assert_array_equal(np.round(raw.annotations.onset * 1000), onsets)
-    assert list(raw.annotations.description) == ["face" if code > 50 else "house" for code in codes]
-    assert raw.info["sfreq"] == 1000 and raw.get_channel_types() == ["ecog"] * 31
-    np.testing.assert_allclose(raw.get_data(), data.T[:31] * VOLTS, rtol=1e-6)
-
-
-def test_all_fourteen_subjects_give_4100_trials(tmp_path):
-    """At full length, one subject after the other, each file removed when it has been read."""
-    total = 0
+def test_ecog_faces_reads_all_fourteen_subjects(tmp_path):
+    """At full length, MATLAB 5 and 7.3 in turn; ha has glitches, rr fewer trials."""
+    assert len(SUBJECTS) == 14
     for k, name in enumerate(SUBJECTS):
-        standins.write_ecog(tmp_path, [name], v73=SUBJECTS[1::2], n_chans=2 + k % 3)
-        stim, onsets, codes = standins.ecog_stim(name)
+        truth = standins.write_ecog(tmp_path, [name], v73=SUBJECTS[1::2], n_chans=2 + k % 3)
+        onsets, codes, data = truth[name]
         raw = ECoGFaces(tmp_path, n_chans=2).get_data([k + 1])[k + 1]["0"]["0"]
         np.testing.assert_array_equal(np.round(raw.annotations.onset * 1000), onsets)
         assert list(raw.annotations.description) == ["face" if code > 50 else "house" for code in codes]
-        assert len(onsets) == (200 if name == "rr" else 300) and raw.n_times == len(stim)
-        total += len(raw.annotations)
+        assert len(onsets) == (200 if name == "rr" else 300)
+        assert raw.info["sfreq"] == 1000 and raw.get_channel_types() == ["ecog"] * 2
+        np.testing.assert_allclose(raw.get_data(), data.T[:2] * VOLTS, rtol=1e-6)
         shutil.rmtree(tmp_path / "faces_basic")
-    assert len(SUBJECTS) == 14 and total == 4100
 
 
 def test_neighbouring_pictures_without_a_blank_are_two_trials():
     onsets, lengths, codes = find_trials(np.array([0, 7, 7, 60, 60, 60, 101, 7, 0]))
     assert (list(onsets), list(lengths), list(codes)) == ([1, 3, 7], [2, 3, 1], [7, 60, 7])
-
-
-def test_without_the_correction_ha_would_have_two_trials_too_many(ecog_folder):
-    folder, _ = ecog_folder
-    from scipy.io import loadmat
-
-    stim = loadmat(folder / "faces_basic" / "data" / "ha" / "ha_faceshouses.mat")["stim"].ravel()
-    assert len(find_trials(stim)[0]) == 302
 
 
 def test_epochs_carry_their_own_number(ecog_folder):
@@ -77,7 +55,7 @@ def test_channel_counts_differ_between_subjects(ecog_folder):
     assert dataset.code == "ECoGFaces-allch" != ECoGFaces(folder).code  # MOABB's caches must not mix them
     with pytest.raises(ValueError, match=r"aa_faceshouses\.mat: data has 33 channels, fewer than n_chans=40"):
         ECoGFaces(folder, n_chans=40).get_data([1])
-    with pytest.raises(ValueError, match="n_chans=0 keeps nothing"):
+    with pytest.raises(ValueError, match="n_chans=0 selects no channel"):
         ECoGFaces(n_chans=0)
 
 
@@ -86,15 +64,15 @@ def test_locations(ecog_folder):
     assert locs.shape == (34, 3) and elcode.shape == (34,) and elcode[5] == 5
 
 
-@pytest.mark.parametrize("given", ["zip", "folder"])
-def test_a_local_zip_is_unpacked_for_the_subjects_asked_for(ecog_folder, tmp_path, given):
+@pytest.mark.parametrize("is_zip", [True, False], ids=["zip", "folder"])
+def test_a_local_zip_is_unpacked_for_the_selected_subjects(ecog_folder, tmp_path, is_zip):
     folder, truth = ecog_folder
     path = tmp_path / "faces_basic.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for file in sorted(folder.rglob("*.mat")):
             if file.name.startswith(("aa", "rr")):
                 archive.write(file, file.relative_to(folder))
-    dataset = ECoGFaces(path if given == "zip" else tmp_path)
+    dataset = ECoGFaces(path if is_zip else tmp_path)
     raw = dataset.get_data([number("rr")])[number("rr")]["0"]["0"]
     np.testing.assert_array_equal(np.round(raw.annotations.onset * 1000), truth["rr"][0])
     assert [p.name for p in tmp_path.rglob("*.mat")] == ["rr_faceshouses.mat"]
@@ -129,26 +107,30 @@ def _set(index, value, dtype=None):
     return change
 
 
-@pytest.mark.parametrize("v73", [False, True], ids=["v5", "v7.3"])
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"stim": lambda s: None}, "has no variable stim; expected data, stim, srate"),
         ({"data": _set((70, 2), np.nan)}, "data holds 1 samples that are NaN.*channel column 2, sample 70"),
         ({"data": lambda d: d.astype(np.complex64)}, "data has dtype complex64; expected"),
-        ({"stim": _set((70, 0), 120)}, "stim is 120 at sample 70; expected integers 0 to 101"),
-        ({"stim": lambda s: s[:-5]}, r"stim has \d+ samples, data \d+; they must agree"),
+        ({"stim": _set((70, 0), 120)}, "stim is 120 at sample 70; expected 0 to 101"),
+        ({"stim": lambda s: s[:-5]}, r"stim has \d+ samples, data \d+\."),
         ({"srate": lambda s: s / 2}, "srate is 500; expected 1000 Hz"),
         ({"stim": _set(slice(5400, 5500), 3)}, "picture .* samples from sample .*; expected 400"),
         ({"stim": _set(slice(6100, 6900), 101)}, "expected 150 of each"),
     ],
     ids=["missing", "nan", "complex", "code", "length", "rate", "short", "count"],
 )
-def test_a_bad_variable_is_named(small, changes, message, v73):
-    path = small(v73, **changes)
+def test_a_bad_variable_is_named(small, changes, message):
+    path = small("stim" in changes, **changes)
     with pytest.raises(ValueError, match=message) as error:
         ECoGFaces(path.parent, n_chans=3).get_data([1])
     assert "aa_faceshouses.mat" in str(error.value)
+
+
+def test_strict_false_accepts_other_numbers_of_trials(small):
+    raw = ECoGFaces(small(stim=_set(slice(6100, 6900), 101)).parent, n_chans=3, strict=False).get_data([1])[1]
+    assert len(raw["0"]["0"].annotations) == 299
 
 
 @pytest.mark.parametrize("v73", [False, True], ids=["v5", "v7.3"])
@@ -159,12 +141,6 @@ def test_a_truncated_file_is_named(small, keep, v73):
     path.write_bytes(content[: int(keep * len(content))])
     with pytest.raises(ValueError, match=r"aa_faceshouses\.mat.*(truncated|damaged|no variable)"):
         ECoGFaces(path.parent, n_chans=3).get_data([1])
-
-
-def test_other_numbers_of_trials_are_accepted_on_request(small):
-    path = small(stim=_set(slice(6100, 6900), 101))
-    raw = ECoGFaces(path.parent, n_chans=3, strict=False).get_data([1])[1]["0"]["0"]
-    assert len(raw.annotations) == 299
 
 
 def test_a_subject_that_is_there_twice_is_named(small):
@@ -179,25 +155,6 @@ def test_a_missing_subject_among_others_is_named_and_not_downloaded(small):
     path = small()
     with pytest.raises(ValueError, match=r"ap_faceshouses\.mat is missing in"):
         ECoGFaces(path.parent).get_data([2])
-
-
-def test_a_zip_with_paths_that_climb_out_is_refused(tmp_path):
-    folder = tmp_path / "inside"
-    folder.mkdir()
-    with zipfile.ZipFile(folder / "faces_basic.zip", "w") as archive:
-        archive.writestr("data/aa/aa_faceshouses.mat", b"x")
-        archive.writestr("../../evil.txt", b"x")
-    with pytest.raises(ValueError, match=r"\.\./\.\./evil\.txt.*outside its folder; refused"):
-        ECoGFaces(folder).get_data([1])
-    assert sorted(Path(tmp_path).rglob("*")) == [folder, folder / "faces_basic.zip"]
-
-
-@pytest.mark.parametrize("name", ["/tmp/evil", "..\\evil", "C:\\evil"])
-def test_absolute_and_windows_paths_are_refused_too(tmp_path, name):
-    with zipfile.ZipFile(tmp_path / "faces_basic.zip", "w") as archive:
-        archive.writestr(name, b"x")
-    with pytest.raises(ValueError, match="outside its folder; refused"):
-        ECoGFaces(tmp_path).get_data([1])
 
 
 def test_a_truncated_zip_is_named(tmp_path):

@@ -45,8 +45,18 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("tmin", [0.0, -0.13, 0.27, -0.2, 0.95])
-@pytest.mark.parametrize("sfreq", [100.0, 128.0, 256.0, 1000.0, 333.3])
+@pytest.mark.parametrize(
+    ("sfreq", "tmin"),
+    [
+        (100.0, -0.13),
+        (128.0, 0.0),
+        (256.0, 0.27),
+        (256.0, -0.2),
+        (1000.0, 0.95),
+        (333.3, -0.13),
+        (333.3, 0.27),
+    ],
+)
 def test_epochs_come_back_to_the_sample(tmp_path, sfreq, tmin):
     """Whatever the rate and the offset: no trial lost to rounding, none shifted."""
     for subject in (1, 2):
@@ -66,7 +76,7 @@ def test_a_folder_is_one_line(folder):
     assert dataset.event_id == {"rest": 1, "fist": 2, "point": 3}
     raw = dataset.get_data([2])[2]["0"]["0"]
     assert raw.get_channel_types() == ["eeg", "eeg", "eeg", "eog"] and raw.info["sfreq"] == 100
-    assert raw.info.get_montage() is not None
+    assert raw.info.get_montage() is not None and "EOG1" not in dataset.channels
     assert dataset.data_path(2) == [str(folder / "subject_02.npz")] and dataset.is_local()
 
 
@@ -163,7 +173,10 @@ def test_the_code_changes_with_the_content(folder):
     _, y = standins.epochs(12, 4, 50, 3, 1)
     write(folder, 1, y=y[::-1])
     assert EpochsFolder(folder).code != before
-    assert EpochsFolder(folder, code="EpochsFolder-mine").code == "EpochsFolder-mine"
+    assert EpochsFolder(folder, code="MyStudy-2024").code == "MyStudy-2024"
+    for code in ("my study", "Größe", "", 5):
+        with pytest.raises(ValueError, match="use letters, digits and dashes, as in 'MyStudy-2024'"):
+            EpochsFolder(folder, code=code)
 
 
 def test_channels_that_differ(folder):
@@ -222,13 +235,13 @@ def test_a_file_to_decode_needs_no_classes(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"y": None}, "has no variable y; expected X, y, sfreq; found X"),
+        ({"y": None}, "has no variable y; needs X, y, sfreq, has "),
         ({"X": np.zeros((12, 50))}, r"X has shape \(12, 50\); expected \(trials, channels, samples\)"),
-        ({"X": np.full((12, 4, 50), "a")}, "X has dtype <U1; expected integers or floating"),
+        ({"X": np.full((12, 4, 50), "a")}, "X has dtype <U1; expected real numbers"),
         ({"X": np.zeros((12, 4, 50), complex)}, "X has dtype complex128"),
-        ({"y": np.arange(12.0) % 3}, "y has dtype float64; expected integers"),
-        ({"y": np.arange(12.0) % 3, "label_names": None}, "y has dtype float64; expected integers"),
-        ({"y": np.arange(12)}, "y ranges from 0 to 11, but there are 3 label_names; expected 0 to 2"),
+        ({"y": np.arange(12.0) % 3}, "y has dtype float64; expected indices"),
+        ({"y": np.arange(12.0) % 3, "label_names": None}, "y has dtype float64; expected indices"),
+        ({"y": np.arange(12)}, "y ranges from 0 to 11, there are 3 classes"),
         ({"y": np.zeros(11, int)}, "y has 11 entries, but X has 12 trials"),
         ({"ch_names": ["a", "b", "c"]}, "ch_names has 3 entries, but X has 4 channels"),
         ({"ch_names": ["a", "b", "c", "c"]}, "ch_names holds c more than once"),
@@ -239,12 +252,12 @@ def test_a_file_to_decode_needs_no_classes(tmp_path):
         ({"label_names": ["a", "a", "b"]}, "label_names holds the same name twice"),
         ({"label_names": ["a", "b", "c"]}, "label_names .* differ from the other subjects'"),
         ({"scale": [1.0, 2.0]}, r"scale has shape \(2,\); expected one number per channel"),
-        ({"session": ["0"] * 5}, "session has 5 entries, but there are 12 trials"),
-        ({"sfreq": 0.0}, "sfreq=0.0 Hz; expected a positive"),
+        ({"session": ["0"] * 5}, "session has 5 entries, but X has 12 trials"),
+        ({"sfreq": 0.0}, "sfreq=0.0 Hz; expected a rate"),
         ({"sfreq": 200.0}, "sfreq=(200|100)\\.0, but .* has (200|100)\\.0"),
         ({"tmin": 0.0}, "tmin=.*, but .* has"),
         ({"X": np.zeros((0, 4, 50)), "y": np.zeros(0, int)}, "X has 0 trials of 50 samples"),
-        ({"X": np.full((12, 4, 50), None)}, "holds Python objects"),
+        ({"X": np.full((12, 4, 50), None)}, "X.npy holds Python objects"),
     ],
 )
 def test_a_bad_file_is_named(folder, changes, message):
@@ -273,15 +286,6 @@ def test_a_truncated_file_is_named(folder, keep):
         EpochsFolder(folder)
 
 
-def test_a_flipped_bit_is_noticed(folder):
-    path = folder / "subject_02.npz"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"subject_02\.npz cannot be read \(Bad CRC"):
-        EpochsFolder(folder).get_data([2])
-
-
 def test_duplicate_subjects_are_named(folder):
     write(folder, 2, name="subject_2.npz")
     with pytest.raises(ValueError, match="subject 2 is there twice"):
@@ -308,23 +312,29 @@ def test_other_files_and_empty_folders_are_named(folder, tmp_path):
         EpochsFolder(tmp_path / "empty")
 
 
-def test_save_and_read_round_trip(tmp_path):
+def test_epochs_folder_arrays_are_the_trials_of_the_paradigm(folder):
+    write(folder, 3, ch_names=["Pz", "Oz", "Fz", "EOG1"], label_names=["point", "fist", "rest"])
+    dataset = EpochsFolder(folder, channels="common")
+    X, y, subjects = dataset.arrays(dtype=float)
+    expected, labels, metadata = EpochsParadigm().get_data(dataset)
+    np.testing.assert_allclose(X, expected, rtol=1e-9)
+    assert [dataset.class_names[k] for k in y] == list(labels)
+    np.testing.assert_array_equal(subjects, metadata["subject"])
+    X, _, subjects = dataset.arrays([2])
+    assert X.dtype == np.float32 and set(subjects) == {2}
+
+
+def test_save_subject_makes_its_folder_and_needs_no_names(tmp_path):
     X, y = standins.epochs(6, 2, 20, 2, 0)
-    save_subject(
-        tmp_path / "subject_01.npz",
-        X,
-        y,
-        label_names=["a", "b"],
-        sfreq=50,
-        ch_names=["x", "y"],
-        ch_types="emg",
-    )
-    record = read_subject(tmp_path / "subject_01.npz")
+    path = tmp_path / "new" / "study" / "subject_01.npz"
+    save_subject(path, X, y, sfreq=50, ch_types="emg")
+    record = read_subject(path)
     np.testing.assert_allclose(record.X, X)
-    assert record.ch_types == ["emg", "emg"] and record.tmin == 0 and record.n_times == 20
+    assert record.ch_names == ["ch1", "ch2"] and record.ch_types == ["emg", "emg"]
+    assert record.label_names == ["0", "1"] and record.tmin == 0 and record.n_times == 20
 
 
-def test_rsvp(rsvp_folder):
+def test_rsvp(rsvp_folder, tmp_path):
     folder, truth = rsvp_folder
     dataset = RSVP(folder)
     assert dataset.subject_list == list(range(1, 11)) and dataset.n_sessions == 2 and dataset.code == "RSVP"
@@ -334,6 +344,12 @@ def test_rsvp(rsvp_folder):
         here = (metadata["subject"] == subject).to_numpy()
         np.testing.assert_allclose(X[here], 1e6 * signal, atol=0.01)  # integers of 16 bits
         assert list(y[here]) == ["Target" if label else "NonTarget" for label in labels]
+    target = shutil.copytree(folder, tmp_path / "rsvp")
+    (target / "subject_07.npz").unlink()
+    with pytest.raises(
+        ValueError, match=r"is not RSVP: subjects should be \[1, 2, .*found \[1, 2, 3, 4, 5, 6, 8"
+    ):
+        RSVP(target)
 
 
 def test_asl(asl_folder):
@@ -360,15 +376,6 @@ def test_recordings_without_a_release_explain_themselves(cls, tmp_path, monkeypa
     write(tmp_path, 1)
     with pytest.raises(ValueError, match=f"is not {cls.__name__}: n_chans should be 16, found 3"):
         cls(tmp_path)
-
-
-def test_a_missing_subject_of_a_known_recording_is_named(rsvp_folder, tmp_path):
-    target = shutil.copytree(rsvp_folder[0], tmp_path / "rsvp")
-    (target / "subject_07.npz").unlink()
-    with pytest.raises(
-        ValueError, match=r"is not RSVP: subjects should be \[1, 2, .*found \[1, 2, 3, 4, 5, 6, 8"
-    ):
-        RSVP(target)
 
 
 def test_the_default_folder_is_mnes(rsvp_folder, monkeypatch):

@@ -8,10 +8,7 @@ import pytest
 from braindecode_censor.datasets import EpochsFolder, default_paradigm
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(not DATA.is_dir(), reason=f"no recordings in {DATA}"),
-]
+pytestmark = [pytest.mark.real, pytest.mark.skipif(not DATA.is_dir(), reason=f"no recordings in {DATA}")]
 
 
 @pytest.mark.parametrize(

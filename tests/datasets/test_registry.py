@@ -1,6 +1,10 @@
 """Does MOABB know our datasets after register(), once, with its own lists intact? Does the command list them?"""
 
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import moabb
 import moabb.datasets
@@ -8,6 +12,7 @@ import moabb.paradigms
 import numpy as np
 import pytest
 from moabb.datasets.base import is_abbrev, is_camel_kebab_case
+from moabb.datasets.fake import FakeDataset
 from moabb.datasets.utils import dataset_list, dataset_search
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import make_pipeline
@@ -138,38 +143,17 @@ def test_moabb_benchmark_runs_a_folder_given_as_an_object(registered, tmp_path, 
     assert set(results["dataset"]) == {"MyStudy-2024"}
 
 
-@pytest.mark.parametrize("code", ["my study", "Größe", "", 5])
-def test_a_code_that_moabb_would_not_take(tmp_path, code):
-    save_subject(
-        tmp_path / "subject_1.npz",
-        np.random.default_rng(0).normal(size=(4, 2, 50)),
-        [0, 1, 0, 1],
-        label_names=["a", "b"],
-        sfreq=50,
-        ch_names=["Fz", "Cz"],
-        ch_types="eeg",
-    )
-    with pytest.raises(
-        ValueError, match=r"code=.*: use letters, digits and dashes only, such as 'MyStudy-2024'"
-    ):
-        EpochsFolder(tmp_path, code=code)
-
-
 @pytest.mark.parametrize("name", [name for name in DATASETS if name != "folder"])
 def test_names_follow_moabbs_rule_and_constructors_need_nothing(name, caplog):
     dataset = get_dataset(name)
     assert is_camel_kebab_case(dataset.code) and is_abbrev(type(dataset).__name__, dataset.code)
     assert "abbreviation" not in caplog.text
+    assert default_paradigm(dataset).is_valid(dataset)
+    if name != "simulated":
+        document = dataset.metadata.documentation
+        assert document.license and document.how_to_acknowledge and document.doi == dataset.doi
     assert DATASETS["ecogfaces"](n_chans=8).code == "ECoGFaces-8ch"
     assert is_abbrev("ECoGFaces", "ECoGFaces-8ch") and is_abbrev("ErrP", "ErrP-test")
-
-
-@pytest.mark.parametrize("name", ["errp", "ecogfaces", "rsvp", "aslemg"])
-def test_metadata_has_licence_and_citation(name):
-    document = get_dataset(name).metadata.documentation
-    assert document.license and document.how_to_acknowledge and document.publication_year
-    if name in ("errp", "ecogfaces"):
-        assert get_dataset(name).doi == document.doi
 
 
 def test_datasets_by_name():
@@ -179,15 +163,22 @@ def test_datasets_by_name():
         ValueError, match=r"dataset='erpp' is unknown; choose one of simulated, errp.* mean 'errp'"
     ):
         get_dataset("erpp")
-    assert DATASETS["folder"] is EpochsFolder
+    with pytest.raises(ValueError, match=r"n_channels.*Options: folder, n_chans, strict, selection"):
+        get_dataset("ecogfaces", n_channels=5)
+    assert (
+        DATASETS["folder"] is EpochsFolder and default_paradigm(get_dataset("errp"), resample=9).resample == 9
+    )
 
 
-def test_default_paradigms_fit():
-    for name in ("simulated", "errp", "ecogfaces", "rsvp", "aslemg"):
-        dataset = get_dataset(name)
-        paradigm = default_paradigm(dataset)
-        assert paradigm.is_valid(dataset)
-    assert default_paradigm(get_dataset("errp"), resample=100).resample == 100
+def test_a_dataset_is_added_by_one_line(monkeypatch, capsys):
+    monkeypatch.setitem(DATASETS, "small", SmallStudy)
+    assert get_dataset("small").code == SmallStudy().code
+    assert main(["datasets", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["datasets"]}
+    assert rows["small"]["subjects"] == 4 and rows["small"]["trials"] == 160
+    monkeypatch.setitem(DATASETS, "fake", FakeDataset)  # not derived from our base
+    assert main(["datasets"]) == 0
+    assert "fake" in capsys.readouterr().out
 
 
 def test_the_command_lists_them(capsys, rsvp_folder, monkeypatch):
@@ -205,10 +196,15 @@ def test_the_command_lists_them(capsys, rsvp_folder, monkeypatch):
 
 
 def test_the_data_layer_imports_no_torch():
-    import re
-    from pathlib import Path
-
     files = sorted(Path(bc.datasets.__file__).parent.glob("*.py"))
     assert len(files) > 15
     banned = re.compile(r"^\s*(import|from) (torch|skorch|braindecode)\b", re.MULTILINE)
     assert [path.name for path in files if banned.search(path.read_text())] == []
+
+
+def test_names_are_imported_when_used():
+    code = "import sys, braindecode_censor.datasets as d; assert 'moabb' not in sys.modules; "
+    code += "assert all(getattr(d, name) is not None for name in d.__all__) and dir(d) == d.__all__"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="has no attribute 'ERRP'"):
+        bc.datasets.ERRP  # noqa: B018

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from braindecode_censor.datasets import ERP, EMGGestures, SimulatedSubjects, default_paradigm
-from braindecode_censor.datasets import linear_reference as linear
 from braindecode_censor.datasets._head import ECCENTRICITY, RADIUS, electrode_positions, leadfield
+from braindecode_censor.datasets.simulated import linear_features
 from braindecode_censor.datasets.simulated_design import EFFECTS, PRESETS
+from studies import linear_reference as linear
 
 KINDS = ("erp", "emg")
 
@@ -61,7 +62,7 @@ def test_the_code_tells_simulations_apart(kind):
 def test_without_shift_a_linear_model_transfers(kind):
     """Leave-one-subject-out equals within-subject accuracy, on as many training trials."""
     X, y, s = SimulatedSubjects(kind=kind, shift=0.0, n_trials=120, n_chans=8).arrays()
-    F = linear.features(X, kind)
+    F = linear_features(X, kind)
     inside, outside = linear.within(F, y, s), linear.across(F, y, s, n_train=96, repeats=4)
     assert abs(inside - outside) < 0.03
     assert linear.across(F, y, s) > inside - 0.01  # and more subjects do not hurt
@@ -73,7 +74,7 @@ def test_with_shift_it_suffers(kind, drop):
     scores = []
     for shift in (0.0, 0.5, 1.0):
         X, y, s = SimulatedSubjects(kind=kind, shift=shift, n_chans=8).arrays()
-        F = linear.features(X, kind)
+        F = linear_features(X, kind)
         scores.append(linear.across(F, y, s))
     without, half, full = scores
     assert without > half > full and without - full > drop
@@ -83,7 +84,7 @@ def test_with_shift_it_suffers(kind, drop):
 def test_shuffled_labels_are_at_chance():
     X, y, s = SimulatedSubjects(shift=0.0, n_chans=8).arrays()
     y = np.random.default_rng(0).permutation(y)
-    assert abs(linear.across(linear.features(X, "erp"), y, s) - 0.5) < 0.05
+    assert abs(linear.across(linear_features(X, "erp"), y, s) - 0.5) < 0.05
 
 
 def test_subject_invariant_features_help_when_the_shift_is_strong():
@@ -91,7 +92,7 @@ def test_subject_invariant_features_help_when_the_shift_is_strong():
     gain = []
     for seed in range(3):
         X, y, s = SimulatedSubjects(seed=seed, n_chans=8).arrays()
-        F = linear.features(X, "erp")
+        F = linear_features(X, "erp")
         gain.append(linear.across_invariant(F, y, s) - linear.across(F, y, s))
     assert np.mean(gain) > 0.005
 
@@ -144,9 +145,9 @@ def _pair_density(model, c, envelope, x):
 def test_no_decoder_beats_the_oracle_and_strangers_are_harder(kind):
     dataset = SimulatedSubjects(4, 200, kind=kind, snr=0.5)
     X, y, s = dataset.arrays()
-    F = linear.features(X, kind)
+    F = linear_features(X, kind)
     best = dataset.oracle_accuracy()
-    unknown = dataset.oracle_accuracy(calibrated=False, n_draws=20, n_strangers=30)
+    unknown = dataset.oracle_accuracy(subject_known=False, n_draws=20, n_strangers=30)
     assert linear.within(F, y, s) < best + 0.03
     assert linear.across(F, y, s) < best
     assert 1.3 / dataset.design.n_classes < unknown < best
@@ -154,7 +155,7 @@ def test_no_decoder_beats_the_oracle_and_strangers_are_harder(kind):
 
 def test_without_shift_knowing_the_subject_is_worth_nothing():
     dataset = SimulatedSubjects(3, shift=0.0, snr=0.5)
-    unknown = dataset.oracle_accuracy(calibrated=False, n_draws=400, n_strangers=3)
+    unknown = dataset.oracle_accuracy(subject_known=False, n_draws=400, n_strangers=3)
     assert unknown == pytest.approx(dataset.oracle_accuracy(), abs=0.03)
 
 
@@ -278,7 +279,7 @@ def test_presets_go_from_easy_to_hard(kind):
     for preset in PRESETS[kind]:
         dataset = SimulatedSubjects(kind=kind, preset=preset)
         X, y, s = dataset.arrays()
-        scores.append((dataset.oracle_accuracy(subjects=[1]), linear.across(linear.features(X, kind), y, s)))
+        scores.append((dataset.oracle_accuracy(subjects=[1]), linear.across(linear_features(X, kind), y, s)))
     assert scores == sorted(scores, key=lambda pair: -pair[1]) and min(scores)[0] > 0.9
 
 
@@ -297,7 +298,7 @@ def test_presets_go_from_easy_to_hard(kind):
         ({"sfreq": float("nan")}, "sfreq=nan must be a positive number"),
         ({"duration": float("inf")}, "duration=inf must be a positive number"),
         ({"n_trials": 3}, "n_trials=3 leaves fewer than two trials per class"),
-        ({"n_trials": 20.5}, "n_trials=20.5 must be a whole number"),
+        ({"n_trials": 20.5}, "n_trials=20.5 must be an integer"),
         ({"n_classes": 3}, "kind='erp' has two classes"),
         ({"n_chans": 100}, "at most 60 channels"),
         ({"duration": 0.1}, "duration=0.1 s at sfreq=128.0 Hz cannot hold"),

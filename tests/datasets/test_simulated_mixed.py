@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from braindecode_censor.datasets import EpochsParadigm, SimulatedSubjects, default_paradigm
-from braindecode_censor.datasets import linear_reference as linear
 from braindecode_censor.datasets.simulated_mixed import mixing_matrix, topographies
 from braindecode_censor.trials.normalize import normalize_people
+from studies import linear_reference as linear
 
 
 def averages(X):
