@@ -18,7 +18,8 @@ class SearchProgress(Progress):
     def report(self, result, search):
         """Show a finished training."""
         name = result.training.name
-        if result.error is None:
+        self.best.pop(name, None)
+        if name in search.heldout.probabilities:
             self.best[name] = float(np.nanmean(search.heldout.scores(name)))
         best = max(self.best, key=self.best.get, default=None)
         note = "" if best is None else f"best so far {best} ({self.best[best]:.3f})"

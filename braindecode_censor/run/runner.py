@@ -7,7 +7,7 @@ the end of the calling process are handled here and nowhere else.
 import os
 import time
 from collections import deque
-from itertools import count
+from itertools import count, islice
 
 import joblib
 import torch
@@ -128,14 +128,19 @@ class _Runner:
                 yield number, training
 
         def work():
-            for number, result in self._pool(numbered()):
+            if self.client is None:
+                results = self._pool(numbered())
+            else:
+                results = self._on_cluster(_fit_in_worker, numbered())
+            for number, result in results:
                 result.training = running.pop(number)
                 yield result
 
         yield from self._until_nothing_is_lost(work)
 
     def _pool(self, numbered):
-        with self._context():
+        options = {"inner_max_num_threads": 1, "initializer": end_with, "initargs": (os.getpid(),)}
+        with joblib.parallel_config("loky", **options):
             pool = joblib.Parallel(
                 n_jobs=self.n_jobs,
                 return_as="generator_unordered",
@@ -145,12 +150,24 @@ class _Runner:
             shared = self.data, self.until, dict(MEASURES)
             yield from pool(joblib.delayed(_fit_in_worker)(k, training, *shared) for k, training in numbered)
 
-    def _context(self):
-        if self.client is not None:
-            return joblib.parallel_config("dask", client=self.client)
-        return joblib.parallel_config(
-            "loky", inner_max_num_threads=1, initializer=end_with, initargs=(os.getpid(),)
-        )
+    def _on_cluster(self, function, numbered):
+        """Yield the results of a function of a number and some work, which is taken when a worker is free."""
+        from dask.distributed import as_completed
+
+        self.client.wait_for_workers(1)
+        data = self.client.scatter([self.data], broadcast=True, hash=False)[0]
+        shared = data, self.until, dict(MEASURES)
+        numbered, running = iter(numbered), as_completed(loop=self.client.loop)
+
+        def submit(n):
+            for number, work in islice(numbered, n):
+                running.add(self.client.submit(function, number, work, *shared, pure=False))
+
+        submit(self.n_jobs)
+        for future in running:
+            result = future.result()
+            submit(1)
+            yield result
 
     def _until_nothing_is_lost(self, work):
         """Repeat what remains of some work when workers of the cluster are lost with it."""
@@ -195,20 +212,11 @@ class _Runner:
 
     def _fleet_on_cluster(self, trainings):
         """Train a chunk of the fleet on every worker."""
-        from dask.distributed import as_completed
-
         size = -(-len(trainings) // max(1, len(self.client.nthreads())))
         remaining = {start: trainings[start : start + size] for start in range(0, len(trainings), size)}
 
         def work():
-            self.client.wait_for_workers(1)
-            data = self.client.scatter([self.data], broadcast=True, hash=False)[0]
-            futures = {
-                self.client.submit(_fit_chunk, chunk, data, dict(MEASURES), pure=False): start
-                for start, chunk in remaining.items()
-            }
-            for future in as_completed(list(futures), loop=self.client.loop):
-                yield futures[future], future.result()
+            yield from self._on_cluster(_fit_chunk, list(remaining.items()))
 
         for start, results in self._until_nothing_is_lost(work):
             for training, result in zip(remaining.pop(start), results):
@@ -233,10 +241,10 @@ def _fit_in_worker(number, training, data, until, measures):
     return number, result
 
 
-def _fit_chunk(trainings, data, measures):
+def _fit_chunk(number, trainings, data, until, measures):
     add_measures(measures)
     results = {id(result.training): result for result in _train_replicas(trainings, data)}
-    return [results[id(training)] for training in trainings]
+    return number, [results[id(training)] for training in trainings]
 
 
 def _train_replicas(trainings, data, folder=None):

@@ -102,6 +102,11 @@ class TrainingResult:
         """True if the loss was not finite, which another run would repeat."""
         return self.error is not None and self.error.startswith("DivergedError")
 
+    @property
+    def out_of_time(self):
+        """True for a network that was still training at the deadline."""
+        return self.error is not None and self.error.startswith("OutOfTimeError")
+
     def estimator(self, device="cpu", **params):
         """Return the fitted estimator."""
         return unpack_model(self.model, device, **params)

@@ -49,8 +49,10 @@ class SearchResult:
     interrupted: bool = False
 
     def record(self, result, fold):
-        """Store a finished training."""
+        """Store a finished training; one that was given up says nothing about its candidate."""
         name = result.training.name
+        if result.out_of_time:
+            return
         self.seconds[name] += result.seconds
         self.n_trainings[name] += 1
         if result.error is not None:
@@ -61,12 +63,17 @@ class SearchResult:
             self.heldout.add(name, fold, result.probabilities)
             self.models[name, fold] = result.model
 
+    def complete(self, n_subjects):
+        """Return the candidates that have tested every subject, in the order in which they were begun."""
+        names = [name for name in self.candidates if name in self.heldout.probabilities]
+        return [name for name in names if len(self.heldout.tested_subjects(name)) == n_subjects]
+
     def select_finalists(self, n_subjects):
         """Return the candidates that have tested every subject; if none has, those that share a fold."""
-        names = list(self.heldout.probabilities)
-        complete = [name for name in names if len(self.heldout.tested_subjects(name)) == n_subjects]
+        complete = self.complete(n_subjects)
         if complete:
             return complete
+        names = [name for name in self.candidates if name in self.heldout.probabilities]
         remaining = sorted(names, key=lambda name: -len(self.heldout.probabilities[name]))
         while remaining and not self.heldout.shared_folds(remaining):
             remaining.pop()
@@ -142,7 +149,7 @@ class Search:
         self._first_pass(variants)
         self.result.nested &= not any(c.name in self.result.n_trainings for c in variants)
         self._second_pass()
-        if not self.result.models:  # too short for a whole pass: as many folds as there is time for
+        if not self.result.complete(self.trials.n_subjects):  # Too short for a pass: as many folds as fit.
             self._train((c, k) for c in waiting for k in self.first_folds)
 
     def _first_pass(self, candidates, end=float("inf")):
@@ -176,14 +183,15 @@ class Search:
         weights = choose_weights(*self.result.heldout.for_final_weights(finalists))
         order = np.argsort(-weights, kind="stable")
         n_top = 1 + np.searchsorted(weights[order].cumsum(), _TOP_WEIGHT)
-        names = [finalists[i] for i in order[:n_top]]
+        # In the order of the finalists: which of them gets the last fold is not decided by scores.
+        names = [finalists[i] for i in sorted(order[:n_top])]
         before = len(self.result.models)
         blocks = (
             np.array_split(self.other_folds, len(self.other_folds)) if self.on_gpu else [self.other_folds]
         )
         for folds in blocks:
             self._train((self.result.candidates[name], int(k)) for k in folds for name in names)
-        if len(names) < len(self.result.candidates) and len(self.result.models) > before:
+        if len(names) < len(finalists) and len(self.result.models) > before:
             self.result.nested = False
 
     def _variants(self):
@@ -254,6 +262,8 @@ class Search:
             few, many = _TIMED_FLEET_STEPS if self.on_gpu else _TIMED_STEPS
             # The first run warms up.
             _, short, long = (self._time(candidate, steps, n_together) for steps in (few, few, many))
+            if self.budget.seconds_left() <= 0:
+                return
             if candidate.name not in self.result.errors:
                 self.cost.measure(candidate, few, short, many, long)
                 break
@@ -271,7 +281,7 @@ class Search:
         trainings = [self.trials.training(candidate, k, steps) for k in range(n_together)]
         began = time.perf_counter()
         for result in run(trainings, self.trials.data, until=self._give_up_time()):
-            if result.error is not None:
+            if result.error is not None and not result.out_of_time:
                 self.result.candidates[candidate.name] = candidate
                 self.result.errors[candidate.name] = result.error
         return (time.perf_counter() - began) / n_together
@@ -282,7 +292,8 @@ class Search:
 
     def _raise_no_finalist(self):
         details = "; ".join(f"{name}: {error}" for name, error in self.result.errors.items())
-        if self.budget.limit is None or set(self.result.errors) >= set(self.result.candidates):
+        names = {candidate.name for candidate in [*self.classical, *self.networks]}
+        if self.budget.limit is None or set(self.result.errors) >= names:
             raise ValueError(f"All candidates failed: {details}")
         raise ValueError(
             f"time_limit={self.budget.limit:g} s is too short for one training of any candidate. Allow more time."
