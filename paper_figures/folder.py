@@ -71,7 +71,7 @@ class Results:
 
     def probed(self, name):
         """Read a table of ``probes/``."""
-        remedy = f"call `python paper_figures/run_probes.py --results {self.folder}` first"
+        remedy = f"call `autotransfer report --out {self.folder}` first"
         return self.require(f"probes/{name}.csv", remedy)
 
     def histories(self, decoder):

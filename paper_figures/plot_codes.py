@@ -1,6 +1,6 @@
 """The latent code before and after censoring, coloured by subject and by class.
 
-python paper_figures/run_probes.py --results DIR    # once, if `autotransfer run` has not done it
+autotransfer report --out DIR                       # probes the decoders, where this is not done
 python paper_figures/plot_codes.py --results DIR
 """
 

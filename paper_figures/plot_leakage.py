@@ -1,6 +1,6 @@
 """Subject leakage against test accuracy.
 
-python paper_figures/run_probes.py --results DIR    # once, if `autotransfer run` has not done it
+autotransfer report --out DIR                       # probes the decoders, where this is not done
 python paper_figures/plot_leakage.py --results DIR
 """
 

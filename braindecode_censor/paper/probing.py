@@ -198,13 +198,12 @@ def _spread(n, n_max):
 
 
 def _cells(data):
-    counts = pd.crosstab(data.subjects, data.y)
-    rows = [
-        (subject, name, int(counts.at[subject, label]) if label in counts else 0)
-        for subject in data.all_subjects
-        for label, name in enumerate(data.classes)
-    ]
-    return pd.DataFrame(rows, columns=["subject", "label", "trials"])
+    """Return the number of trials of every subject and class."""
+    counts = pd.crosstab(data.subjects, np.asarray(data.classes)[data.y])
+    counts = counts.reindex(index=data.all_subjects, columns=data.classes, fill_value=0).rename_axis(
+        "subject"
+    )
+    return counts.rename_axis(columns="label").stack().rename("trials").reset_index()
 
 
 def _sample(data):

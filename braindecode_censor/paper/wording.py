@@ -2,7 +2,6 @@
 
 from textwrap import fill
 
-import pandas as pd
 from scipy.stats import spearmanr
 
 from braindecode_censor.paper.selection import BASELINE, SELECTED
@@ -10,13 +9,7 @@ from braindecode_censor.paper.tables import TableError, read_index
 
 __all__ = ["caveats", "describe_result", "narrow_table", "sentences", "signed", "usage"]
 
-_COLUMNS = {
-    "setting": "setting",
-    "mean": "mean",
-    "lower_quartile": "quartile",
-    "worst": "worst",
-    "gain": "gain",
-}
+_COLUMNS = ["setting", "mean", "lower_quartile", "worst", "gain", "p"]
 _MAX_LETTERS = 28  # of a configuration's name in the terminal
 _MIN_TRIALS = 10  # per class and subject; with fewer, an accuracy moves in steps of more than a tenth
 _MIN_SETTINGS = 4  # for a rank correlation
@@ -143,27 +136,17 @@ def describe_result(result):
 
 def narrow_table(table):
     """Return the table of results in at most 100 columns."""
-    frame = table[list(_COLUMNS)].rename(columns=_COLUMNS).assign(p=table["p"])
-    short = [
+    frame = table[_COLUMNS].rename(columns={"lower_quartile": "quartile"}).rename_axis(None)
+    numbers = frame.columns.drop("setting")
+    frame[numbers] = frame[numbers].astype(float).round(3) + 0.0  # no minus before a zero
+    names = [
         name if len(name) <= _MAX_LETTERS else name[: _MAX_LETTERS - 1] + "…" for name in frame["setting"]
     ]
-    frame = frame.drop(columns="setting").map(_number)
-    frame.insert(0, "setting", short)
-    frame = frame.rename_axis("decoder").reset_index()
-    widths = [max(map(len, [name, *frame[name]])) for name in frame]
-    rows = [list(frame.columns), *frame.to_numpy().tolist()]
-    lines = [
-        "  ".join(cell.ljust(n) if k < 2 else cell.rjust(n) for k, (cell, n) in enumerate(zip(row, widths)))
-        for row in rows
-    ]
-    return "\n".join(line.rstrip() for line in lines)
+    frame["setting"] = [name.ljust(max(map(len, names))) for name in names]
+    return frame.to_string(float_format="{:.3f}".format, na_rep="–")
 
 
 def signed(value):
     """Return a difference with its sign."""
     rounded = round(float(value), 3)
     return f"{rounded:+.3f}" if rounded else "0.000"
-
-
-def _number(value):
-    return "–" if pd.isna(value) else f"{round(float(value), 3) + 0.0:.3f}"

@@ -135,7 +135,7 @@ def test_what_can_no_longer_be_drawn_does_not_stay(tmp_path):
     assert len(written) == 3 and all(path.is_file() for path in written)
     (folder / "probes" / "codes.csv").unlink()
     _, missing = product.make([plot_codes.PLOT], read_results(folder), tmp_path / "figures")
-    assert "run_probes.py" in missing["codes"] and not list((tmp_path / "figures").glob("codes.*"))
+    assert "autotransfer report" in missing["codes"] and not list((tmp_path / "figures").glob("codes.*"))
 
 
 def test_gains_without_probes_take_the_interval_over_seeds(tmp_path):

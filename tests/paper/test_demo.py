@@ -1,4 +1,4 @@
-"""Is what ``make demo`` prints the sentence first, narrow tables with chance beside them, and nobody's warnings?"""
+"""The output of ``make demo``: its duration, the sentence, narrow tables with chance beside them, no warnings."""
 
 import pytest
 
@@ -11,25 +11,26 @@ GRID = [{"method": "mmd", "mode": "conditional", "weight": 0.1}]
 
 @pytest.fixture
 def small(monkeypatch):
-    """The same demonstration with few people, one setting and no time."""
+    """The same demonstration with few subjects, one configuration and no time."""
     monkeypatch.setitem(PRESETS, "quick", (GRID, PRESETS["quick"][1]))
     monkeypatch.setattr(demo, "RECORDED", {**demo.RECORDED, "n_subjects": 4, "n_trials": 24})
     monkeypatch.setattr(demo, "TRAINING", {"max_epochs": 1, "patience": 1, "module__F1": 2, "module__D": 1})
     monkeypatch.setattr(demo, "_N_NEW", 2)
-    monkeypatch.setattr(demo.compare_on_new_people, "__defaults__", (0, 0.5, 1))
+    monkeypatch.setattr(demo, "_TIME_LIMIT", 0.5)
 
 
-def test_the_demonstration(small, tmp_path, capfd):
+def test_demo_prints_its_duration_then_sentences_then_numbers(small, tmp_path, capfd):
     assert main(["demo", "--out", str(tmp_path / "out"), "--quiet", "--no-report"]) == 0
-    said = capfd.readouterr()
-    assert said.err == ""
-    first, second = said.out.split("Now people whom nobody has recorded before ...")
-    assert max(map(len, said.out.splitlines())) <= 100
+    printed = capfd.readouterr()
+    assert printed.err == ""
+    assert printed.out.startswith("The demonstration takes about ")
+    first, second = printed.out.split("Now subjects who were not in the training data ...")
+    assert max(map(len, printed.out.splitlines())) <= 100
     lines = first.splitlines()
     selected = next(k for k, line in enumerate(lines) if line.startswith("Selected: mmd-conditional-0.1"))
     head = next(k for k, line in enumerate(lines) if line.startswith("decoder "))
     assert selected < head, "first the sentence, then the numbers"
     assert "chance is 0.250" in first
-    assert second.index("simulated people who were not among") < second.index("plain network  ")
+    assert second.index("new simulated subjects") < second.index("plain network  ")
     assert "Chance is 0.25" in second
-    assert not [word for word in ("nan", "NaN", "None", "-0.000", "Warning") if word in said.out]
+    assert not [word for word in ("nan", "NaN", "None", "-0.000", "Warning") if word in printed.out]

@@ -210,6 +210,15 @@ def test_bad_input_is_refused(tmp_path):
     assert not [path for path in tmp_path.rglob("*") if path.suffix == ".csv"]
 
 
+def test_scheduler_that_does_not_answer_is_named_without_its_password(tmp_path, monkeypatch):
+    pytest.importorskip("dask.distributed")
+    monkeypatch.setattr("braindecode_censor.paper.cluster._TIMEOUT", 0.5)
+    message = r"scheduler='tcp://ann:\*\*\*@127.0.0.1:9' does not answer"
+    with pytest.raises(ValueError, match=message) as refused:
+        run(tmp_path, scheduler="tcp://ann:secret@127.0.0.1:9")
+    assert "secret" not in str(refused.value)
+
+
 def test_best_so_far_is_a_mean_over_folds():
     assert best_so_far({}) == ""
     text = best_so_far({"lucky": [0.9, 0.1], "steady": [0.6, 0.6]})

@@ -1,11 +1,12 @@
-"""Does Optuna's search stay in its ranges, keep the best and resume to the same numbers?"""
+"""Optuna's search: its ranges, its selection, and the same numbers after an interruption."""
 
 import pandas as pd
 import pytest
-from tiny import FULL_GRID, GRID, TRAINING, copy_of, experiment, finished, run
+from tiny import GRID, ONE_EPOCH, copy_of, experiment, finished, run
 
+from braindecode_censor.paper.cluster import hide_password
 from braindecode_censor.paper.grid import METHODS
-from braindecode_censor.paper.optuna_search import hide_password, open_study, propose
+from braindecode_censor.paper.optuna_search import open_study, propose
 from braindecode_censor.penalties.options import search_space_of
 
 optuna = pytest.importorskip("optuna")
@@ -22,8 +23,7 @@ def test_proposals_are_valid_settings_within_the_ranges(method):
         assert all(("reg" in dict(s.options)) == (dict(s.options)["score"] != "ssge") for s in settings)
 
 
-ONE_EPOCH = {**TRAINING, "max_epochs": 1}
-OPTIONS = {"search": "optuna", "trials": 4, "grid": GRID, "training": ONE_EPOCH}
+OPTIONS = {"search": "optuna", "n_optuna_trials": 4, "grid": GRID, "training": ONE_EPOCH}
 
 
 @pytest.fixture(scope="module")
@@ -39,29 +39,28 @@ def test_the_best_of_each_method_are_kept(whole):
     kept = table[table["setting"].isin(whole.scores["setting"])].groupby("method")["score_valid"].max()
     pd.testing.assert_series_equal(kept, best)
     assert table["score_valid"].nunique() > 1, "or keeping the worst would pass as well"
-    assert experiment(whole.out, **OPTIONS).plan()["left"] == 0
+    assert experiment(whole.out, **OPTIONS).plan()["remaining"] == 0
 
 
-def test_an_interrupted_search_ends_the_same(whole, tmp_path):
+def test_interrupted_search_continues_to_the_same_numbers(whole, tmp_path):
     class Stop(Exception):
         pass
 
     stopped = experiment(tmp_path / "stopped", **OPTIONS)
-    write, count = stopped.cache.write, iter(range(4))
+    write, count = stopped.store.write, iter(range(4))
 
-    def write_three(key, training):
-        record = write(key, training)
+    def write_three(key, content, **facts):
+        write(key, content, **facts)
         if next(count) == 2:
             raise Stop
-        return record
 
-    stopped.cache.write = write_three
+    stopped.store.write = write_three
     with pytest.raises(Stop):
         stopped.run(report=False)
     again = run(tmp_path / "stopped", **OPTIONS)
     pd.testing.assert_frame_equal(again.scores, whole.scores)
     assert len(finished(tmp_path / "stopped")) == len(set(finished(whole.out)))
-    out = copy_of(whole.out, tmp_path / "copy")  # opening a study writes to it
+    out = copy_of(whole.out, tmp_path / "copy")  # Opening a study writes to it.
     studies = [open_study(experiment(folder, **OPTIONS), "adv") for folder in (out, tmp_path / "stopped")]
     values = [[t.value for t in study.trials if t.state.name == "COMPLETE"] for study in studies]
     assert values[0] == values[1] and len(values[0]) == 4
@@ -80,17 +79,9 @@ def test_a_changed_journal_is_refused_and_a_deleted_one_is_made_again(whole, tmp
     assert finished(out) == before, "the same proposals, and their trainings are there"
 
 
-def test_a_damaged_training_of_the_search_is_trained_again(whole, tmp_path):
-    out = copy_of(whole.out, tmp_path / "out")
-    (out / "trainings" / f"{finished(out)[0]}.json").write_text("{}")
-    again = run(out, **OPTIONS)
-    pd.testing.assert_frame_equal(again.scores, whole.scores)
-    assert len(finished(out)) == len(finished(whole.out)) + 1
-
-
 def test_trials_can_be_added(whole, tmp_path):
     out = copy_of(whole.out, tmp_path / "out")
-    more = {**OPTIONS, "trials": 5}
+    more = {**OPTIONS, "n_optuna_trials": 5}
     run(out, **more)
     table = pd.read_csv(out / "search.csv")
     before = pd.read_csv(whole.out / "search.csv")
@@ -100,15 +91,10 @@ def test_trials_can_be_added(whole, tmp_path):
 
 def test_a_bad_trial_is_cut_short_and_not_mistaken_for_a_training(tmp_path):
     """Five trials that are right in every epoch make the sixth, which is not, stop as it may: in epoch five."""
-    options = {
-        "search": "optuna",
-        "trials": 6,
-        "grid": GRID[:1],
-        "storage": f"sqlite:///{tmp_path}/studies.db",
-    }
+    options = {"search": f"sqlite:///{tmp_path}/studies.db", "n_optuna_trials": 6, "grid": GRID[:1]}
     training = {"max_epochs": 6, "batch_size": 16, "module__F1": 2, "module__D": 1}
-    given = experiment(tmp_path / "out", training=training, **options)
-    study = open_study(given, "mmd")
+    study_of_six = experiment(tmp_path / "out", training=training, **options)
+    study = open_study(study_of_six, "mmd")
     study.sampler = optuna.samplers.RandomSampler(seed=0)  # else two of the five are alike now and then
     for _ in range(5):
         trial = study.ask()
@@ -116,57 +102,42 @@ def test_a_bad_trial_is_cut_short_and_not_mistaken_for_a_training(tmp_path):
         for epoch in range(1, 7):
             trial.report(1.0, epoch)
         study.tell(trial, 1.0)
-    given.run(report=False)
-    last = open_study(given, "mmd").trials[-1]
+    study_of_six.run(report=False)
+    last = open_study(study_of_six, "mmd").trials[-1]
     assert last.state.name == "PRUNED"
     assert sorted(last.intermediate_values) == [1, 2, 3, 4, 5]
-    assert len(pd.read_csv(given.out / "search.csv")) == 5
+    assert len(pd.read_csv(study_of_six.out / "search.csv")) == 5
     # the search trained nothing to its end: all that is kept are folds of the cross-validation
-    assert len(finished(given.out)) == 2 * 4
+    assert len(finished(study_of_six.out)) == 2 * 4
 
 
 def test_two_machines_share_a_database(tmp_path):
     """The second one finds the search done and keeps the same settings without training any of it."""
-    options = {
-        "search": "optuna",
-        "trials": 3,
-        "grid": GRID[1:],
-        "training": ONE_EPOCH,
-        "storage": f"sqlite:///{tmp_path}/studies.db",
-    }
+    options = {"search": f"sqlite:///{tmp_path}/studies.db", "n_optuna_trials": 3}
+    options |= {"grid": GRID[1:], "training": ONE_EPOCH}
     one, two = (run(tmp_path / name, **options) for name in ("one", "two"))
     assert (tmp_path / "one" / "search.csv").read_bytes() == (tmp_path / "two" / "search.csv").read_bytes()
     pd.testing.assert_frame_equal(one.scores, two.scores)
     study = open_study(experiment(tmp_path / "two", **options), "adv")
     assert len(study.trials) == 3
     assert len(finished(tmp_path / "two")) == 2 * 4 < len(finished(tmp_path / "one"))
-    # somebody else's running trial is left alone, one's own from before a crash is asked again
-    study.ask().set_user_attr("owner", "somebody else")
-    mine = study.ask()
-    propose(mine, "adv")
+    # A running trial of another machine is left as it is; one of this machine, from before a crash, is asked again.
+    study.ask().set_user_attr("owner", "another machine")
+    propose(study.ask(), "adv")
     study = open_study(experiment(tmp_path / "two", **options), "adv")
     assert [t.state.name for t in study.trials[3:]] == ["RUNNING", "FAIL", "WAITING"]
 
 
-def test_a_database_that_cannot_be_opened(tmp_path):
-    broken = {"search": "optuna", "storage": "sqlite:////no/such/folder/studies.db"}
-    with pytest.raises(ValueError, match=r"storage='sqlite:////no/such/folder/studies.db' cannot be opened"):
-        run(tmp_path, **broken)
-    with pytest.raises(ValueError, match=r"storage=.* is for search='optuna'"):
-        experiment(tmp_path, storage="sqlite:///x.db")
-
-
-def test_nested_and_optuna_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="nested=True needs search='grid'"):
-        experiment(tmp_path, FULL_GRID, search="optuna", nested=True)
+def test_database_that_cannot_be_opened(tmp_path):
+    with pytest.raises(ValueError, match=r"search='sqlite:////no/such/folder/studies.db' cannot be opened"):
+        run(tmp_path, search="sqlite:////no/such/folder/studies.db")
 
 
 @pytest.mark.parametrize("password", ["sec ret", "p%40ss", "a/b:c"])
 def test_no_password_is_ever_shown(tmp_path, password):
     address = f"postgresql://ann:{password}@127.0.0.1:1/studies?password={password}"
-    for options in ({"search": "optuna"}, {}):
-        with pytest.raises(ValueError, match="storage=") as caught:
-            run(tmp_path, storage=address, **options)
-        assert password not in str(caught.value) and "p@ss" not in str(caught.value)
-        assert "***" in str(caught.value)
+    with pytest.raises(ValueError, match="search=") as caught:
+        run(tmp_path, search=address)
+    assert password not in str(caught.value) and "p@ss" not in str(caught.value)
+    assert "***" in str(caught.value)
     assert hide_password("sqlite:///a.db", "sqlite:///a.db") == "sqlite:///a.db"

@@ -1,22 +1,20 @@
-"""Is an option of a user's own measure, written in its class alone, known to grid, Optuna, trainings and tables?"""
+"""Options of a user's own measure, written in its class only, in grids, Optuna, trainings and tables."""
 
 import pickle
 from typing import ClassVar
 
 import pytest
-from tiny import TRAINING, finished, run
+from tiny import ONE_EPOCH, finished, run
 
 from braindecode_censor.figures import plot_tables
 from braindecode_censor.figures.folder import Missing, Results, read_results
 from braindecode_censor.paper.grid import expand
 from braindecode_censor.paper.optuna_search import propose
+from braindecode_censor.paper.stored import read_result
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.measures.mmd import MMD
 from braindecode_censor.penalties.options import Choice, Range
-from braindecode_censor.run.backends import prepare_worker
-from braindecode_censor.storage.trainings import TrainingCache
-
-ONE_EPOCH = {**TRAINING, "max_epochs": 1}
+from braindecode_censor.run.workers import add_measures
 
 
 class Sharp(MMD):
@@ -45,11 +43,10 @@ def test_a_grid_with_it_runs_and_the_option_acts(sharp, tmp_path):
     grid = [{"method": "sharp", "weight": 1.0, "kind": "sharp", "sharpness": [1.0, 50.0]}]
     names = [setting.name for setting in expand(grid)]
     assert names == ["sharp-marginal-1-kind=sharp-sharpness1", "sharp-marginal-1-kind=sharp-sharpness50"]
-    result = run(tmp_path, grid, top=2, training=ONE_EPOCH)
+    result = run(tmp_path, grid, n_top=2, training=ONE_EPOCH)
     assert "sharp" in result.table.index and set(names) < set(result.scores["setting"])
-    cache = TrainingCache(tmp_path / "trainings")
-    records = [cache.read(key) for key in finished(tmp_path)]
-    assert {r["params"].get("callbacks__censor__sharpness") for r in records} == {None, 1.0, 50.0}
+    records = [read_result(tmp_path, key).record for key in finished(tmp_path)]
+    assert {r["params"].get("penalty__sharpness") for r in records} == {None, 1.0, 50.0}
     losses = {str(r["history"]["train_loss"]) for r in records if r["valid_subject"] == 2}
     assert len(losses) == 3, "baseline and both values train differently"
     rows = plot_tables.hyperparameters(read_results(tmp_path)).set_index("parameter")["values"]
@@ -64,7 +61,7 @@ def test_workers_learn_it_and_a_process_that_does_not_know_it_says_so(monkeypatc
     results = Results(tmp_path, identity={"grid": [{"method": "sharp"}]})
     with pytest.raises(Missing, match=r"the grid cannot be read: method='sharp' is unknown"):
         plot_tables.hyperparameters(results)
-    prepare_worker(None, known)
+    add_measures(known)
     assert MEASURES["sharp"] is Sharp
 
 
@@ -80,7 +77,7 @@ def test_optuna_proposes_it(sharp):
 
 def test_optuna_searches_with_it(sharp, tmp_path):
     pytest.importorskip("optuna")
-    result = run(tmp_path, [{"method": "sharp"}], search="optuna", trials=2, training=ONE_EPOCH)
+    result = run(tmp_path, [{"method": "sharp"}], search="optuna", n_optuna_trials=2, training=ONE_EPOCH)
     assert result.selected.startswith("sharp-")
 
 

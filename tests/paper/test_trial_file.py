@@ -1,4 +1,4 @@
-"""Does an experiment whose trials lie in a file give the numbers of one in memory, with less memory?"""
+"""An experiment whose trials are in a file has the numbers of one in memory, and takes less memory."""
 
 import gc
 import os
@@ -10,13 +10,13 @@ import tracemalloc
 import numpy as np
 import pytest
 from processes import forking_joblib
-from tiny import DATA, GRID, experiment, finished, run, run_as_fleet
+from tiny import DATA, GRID, experiment, finished, run
 
 from braindecode_censor.datasets import SimulatedSubjects, default_paradigm
-from braindecode_censor.paper.data import Recording
+from braindecode_censor.paper.data import ExperimentData
 from braindecode_censor.paper.probing import probe
-from braindecode_censor.paper.trial_file import Spool, read_trials
-from braindecode_censor.storage.files import SCRATCH, clean, open_scratch
+from braindecode_censor.paper.trial_file import TrialFile, read_trials
+from braindecode_censor.storage.files import SCRATCH, clean, make_scratch
 from braindecode_censor.trials import stored
 from braindecode_censor.trials.stored import StoredSignals
 
@@ -28,21 +28,21 @@ def nothing_fits(monkeypatch):
     monkeypatch.setattr(stored, "LARGEST_COPY", 0)
 
 
-def test_a_file_holds_what_moabb_returns_and_is_gone_at_the_end(tmp_path, nothing_fits):
-    # of two sessions MOABB drops one after it was cut, so positions are not 0, 1, 2, …
+def test_file_holds_what_moabb_returns_and_is_removed(tmp_path, nothing_fits):
+    # MOABB drops one of two sessions after it was cut, so positions are not 0, 1, 2, ...
     dataset = SimulatedSubjects(n_subjects=4, n_trials=8, n_chans=3, n_sessions=2, selected_sessions=["1"])
     paradigm = default_paradigm(dataset)
     X, y, metadata = paradigm.get_data(dataset)
-    recording = Recording(dataset, paradigm, tmp_path / "out")
+    data = ExperimentData(dataset, paradigm, tmp_path / "out")
     (file,) = (tmp_path / "out").iterdir()
-    assert isinstance(recording.X, StoredSignals) and file.stat().st_size == 2 * X.nbytes
-    np.testing.assert_array_equal(recording.X[:], X)
-    np.testing.assert_array_equal(recording.trials[1], y)
-    assert recording.trials[2].equals(metadata)
-    in_memory = Recording(dataset, paradigm)
+    assert isinstance(data.X, StoredSignals) and file.stat().st_size == 2 * X.nbytes
+    np.testing.assert_array_equal(data.X[:], X)
+    np.testing.assert_array_equal(data.labels, y)
+    assert data.metadata.equals(metadata)
+    in_memory = ExperimentData(dataset, paradigm)
     np.testing.assert_array_equal(in_memory.X, X)
-    assert recording.digests == in_memory.digests
-    del recording
+    assert data.digests == in_memory.digests
+    del data
     gc.collect()
     assert not list((tmp_path / "out").iterdir())
 
@@ -56,48 +56,41 @@ def test_bands_of_a_filter_bank_are_stacked_by_moabb(tmp_path, nothing_fits):
 
 
 def test_trials_of_different_length_are_refused():
-    spool = Spool(None)
-    spool.add(np.zeros((2, 3, 10)))
+    file = TrialFile(None)
+    file.add(np.zeros((2, 3, 10)))
     with pytest.raises(
-        ValueError, match=r"\(3, 9\) channels and samples and others \(3, 10\): choose channels"
+        ValueError, match=r"\(3, 9\) channels and samples and some \(3, 10\): choose channels"
     ):
-        spool.add(np.zeros((2, 3, 9)))
+        file.add(np.zeros((2, 3, 9)))
 
 
 def test_only_the_file_of_a_killed_process_is_cleaned_away(tmp_path):
-    mine = open_scratch(tmp_path)
-    code = "import pathlib, sys\nfrom braindecode_censor.storage.files import open_scratch\n"
-    code += "file = open_scratch(pathlib.Path(sys.argv[1])); print(file.name, flush=True); input()"
+    path = make_scratch(tmp_path)
+    code = "import sys; from braindecode_censor.storage.files import make_scratch\n"
+    code += "print(make_scratch(sys.argv[1]), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         name = other.stdout.readline().strip()
         clean(tmp_path)
-        assert {str(path) for path in tmp_path.iterdir()} == {name, mine.name}, "both processes live"
+        assert {str(path) for path in tmp_path.iterdir()} == {name, str(path)}, "both processes live"
         os.kill(other.pid, signal.SIGKILL)
         other.wait(timeout=20)
     clean(tmp_path)
-    assert [str(path) for path in tmp_path.iterdir()] == [mine.name]
-    mine.close()
-    assert not list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_an_experiment_on_a_file_has_the_table_of_one_in_memory(reference, tmp_path, nothing_fits):
     """In two processes, which open the file themselves."""
     with forking_joblib():
-        found = run(tmp_path / "out", jobs=2)
+        found = run(tmp_path / "out", n_jobs=2)
     for name in ("scores.csv", "table.csv"):
         assert (found.out / name).read_bytes() == (reference.out / name).read_bytes()
     assert set(finished(found.out)) == set(finished(reference.out)), "keys do not tell where trials lay"
     gains = probe(found.out, found.table) / "gains.csv"  # reads the trials again
     assert gains.stat().st_size > 0
-    gc.collect()  # the file goes with the recording, which may be part of a cycle
+    gc.collect()  # The file goes with the data, which may be part of a cycle.
     assert not list(found.out.glob(f"*{SCRATCH}"))
-
-
-def test_a_fleet_on_a_file_has_the_table_of_one_in_memory(tmp_path, nothing_fits):
-    found = run(tmp_path / "out", engine="fleet")
-    assert (found.out / "scores.csv").read_bytes() == (run_as_fleet() / "scores.csv").read_bytes()
 
 
 def test_an_experiment_never_has_all_trials_in_memory(reference, tmp_path, nothing_fits):
@@ -109,9 +102,9 @@ def test_an_experiment_never_has_all_trials_in_memory(reference, tmp_path, nothi
     study.run(report=False)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()
-    Recording(study.dataset, study.paradigm)
+    ExperimentData(study.dataset, study.paradigm)
     _, in_memory = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    size = study.recording.X.nbytes
+    size = study.data.X.nbytes
     assert peak < size, (peak, size)
     assert in_memory > 2 * size, "or the measure would not see a copy"
