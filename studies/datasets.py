@@ -21,10 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from braindecode_censor.datasets import ErrorPotentials, ErrP, SimulatedSubjects
-from braindecode_censor.datasets import linear_reference as linear
 from braindecode_censor.datasets.errp import FEEDBACKS, TRAIN
 from braindecode_censor.datasets.errp_csv import COLUMNS
+from braindecode_censor.datasets.simulated import linear_features
 from braindecode_censor.datasets.simulated_design import PRESETS
+from studies import linear_reference as linear
 
 LIMIT = 2.5
 
@@ -99,15 +100,15 @@ def print_presets(n_seeds=3):
 def _preset_row(kind, preset, seed):
     dataset = SimulatedSubjects(kind=kind, preset=preset, seed=seed)
     X, y, s = dataset.arrays()
-    F = linear.features(X, kind)
+    F = linear_features(X, kind)
     X0, y0, s0 = SimulatedSubjects(kind=kind, preset=preset, seed=seed, shift=0.0).arrays()
     return [
         linear.within(F, y, s),
         linear.across(F, y, s),
         linear.across_invariant(F, y, s) if kind == "erp" else np.nan,
-        linear.across(linear.features(X0, kind), y0, s0),
+        linear.across(linear_features(X0, kind), y0, s0),
         dataset.oracle_accuracy(),
-        dataset.oracle_accuracy(calibrated=False, n_draws=50),
+        dataset.oracle_accuracy(subject_known=False, n_draws=50),
     ]
 
 

@@ -43,11 +43,11 @@ REVEAL = {"adv": 0.3, "mige": 0.3, "mmd": 0.3, "pairmmd": 0.3, "began": 1.0}
 # A critic must learn as the encoder. MIGE runs calibrated, else it shrinks the code instead of censoring it.
 # With a weight that rises over ten epochs, the kernels and BEGAN clear as much and disturb the task less.
 OPTIONS = {
-    "adv": {"critic_lr": 1e-2},
-    "mige": {"callbacks__censor__calibrate": True},
-    "mmd": {"warmup": 10},
-    "pairmmd": {"warmup": 10},
-    "began": {"warmup": 10, "critic_lr": 1e-2},
+    "adv": {"penalty__critic_lr": 1e-2},
+    "mige": {"penalty__calibrate": True},
+    "mmd": {"penalty__warmup": 10},
+    "pairmmd": {"penalty__warmup": 10},
+    "began": {"penalty__warmup": 10, "penalty__critic_lr": 1e-2},
 }
 # The shared responses and the background's power differ twice as by default; what moves the class-locked
 # responses themselves (orientation, rotation, latency) differs less than half as much.
@@ -82,7 +82,7 @@ def run(seed, mode, method, epochs, shuffled=False):
     options = {"penalty": None}  # the batches are those of the mode all the same
     if method != "ERM":
         options = {"penalty": method, "weight": WEIGHTS[mode][method], **OPTIONS.get(method, {})}
-        options["callbacks__censor__reveal"] = REVEAL[method]
+        options["penalty__reveal"] = REVEAL[method]
     options |= {"censoring": mode, "max_epochs": epochs, "random_state": seed}
     clf = CensoredEEGClassifier(**{**TRAINING, **options}).fit(x, y, subjects)
     part, view = MODES[mode]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from people import mixed_people
+from subjects import mixed_subjects
 
 from braindecode_censor.figures import plot_censoring
 from braindecode_censor.fleet import train_fleet
@@ -27,7 +27,7 @@ TINY = {"kind": "mixed", "n_subjects": 4, "n_trials": 12, "n_chans": 4, "sfreq":
 
 
 def make_study(base="subject", labels=None, **options):
-    X, y, subjects = mixed_people(4, 12)
+    X, y, subjects = mixed_subjects(4, 12)
     return Study(X, y if labels is None else labels, subjects - 1, 64.0, base, {**OPTIONS, **options})
 
 
@@ -76,7 +76,7 @@ def test_only_mige_is_calibrated():
     for calibrate in (False, True):
         study = make_study(methods=["mmd", "mige"], calibrate=calibrate)
         for setting in study.settings:
-            penalty = study._estimator(setting, 0, 0).get_params().get("callbacks__censor__calibrate", False)
+            penalty = study._estimator(setting, 0, 0).get_params().get("penalty__calibrate", False)
             assert penalty == (calibrate and setting.method == "mige")
         weights = {s.method: s.weight for s in study.settings if s.control == "censored"}
         assert weights == {"mmd": 0.3, "mige": 0.1 if calibrate else 0.01}
