@@ -13,7 +13,7 @@ import braindecode_censor as bc
 from braindecode_censor.datasets import DATASETS, PARADIGMS, SimulatedSubjects
 from braindecode_censor.paper.grid import expand
 from braindecode_censor.penalties.measures import MEASURES
-from braindecode_censor.penalties.options import PENALTY_ARGUMENTS, options_of
+from braindecode_censor.penalties.options import options_of
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -124,7 +124,7 @@ def test_options_worth_knowing_are_taken_wherever_a_method_is_named():
             bc.make_penalty(method, n_features=8, n_subjects=4, n_classes=2, **options)
             assert name in options_of(method)  # whom the callback asks
             assert len(expand([{"method": method, **options}])) == 1
-            words = {PENALTY_ARGUMENTS.get(word, word): value for word, value in options.items()}
+            words = {f"penalty__{word}": value for word, value in options.items()}
             bc.CensoredEEGClassifier(penalty=method, **words).set_params(**words)
 
 
