@@ -22,17 +22,10 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/autotransfer demo --out demo_results
 
-# Every figure and table from a folder of results; what was trained is read, never trained.
+# Every figure and table from a folder of results. Nothing is trained.
 RESULTS ?= demo_results
-
-# Folders of the two studies are known by the tables that they alone have.
 figures: setup
-	@if test -f $(RESULTS)/leakage.csv.gz; then $(BIN)/python paper_figures/plot_censoring.py --results $(RESULTS); \
-	elif test -f $(RESULTS)/table.md; then $(BIN)/python paper_figures/plot_transfer.py --results $(RESULTS); \
-	else \
-	  test -f $(RESULTS)/probes/probed.json || $(BIN)/python paper_figures/run_probes.py --results $(RESULTS) || true; \
-	  $(BIN)/python paper_figures/plot_all.py --results $(RESULTS); \
-	fi
+	$(BIN)/python paper_figures/plot_all.py --results $(RESULTS)
 
 style: setup
 	$(BIN)/ruff check .

@@ -58,4 +58,4 @@ def test_the_lines_of_several_gpus(tmp_path, monkeypatch):
             shell.wait(timeout=10)
     alone = run_as_fleet()
     assert sorted(finished(tmp_path / "out")) == sorted(finished(alone))
-    assert (tmp_path / "out" / "chosen.json").read_bytes() == (alone / "chosen.json").read_bytes()
+    assert (tmp_path / "out" / "selected.json").read_bytes() == (alone / "selected.json").read_bytes()

@@ -26,9 +26,8 @@ class MeanDistance(Measure):
 @pytest.mark.filterwarnings("ignore")
 def test_autotransfer_chooses_a_registered_measure(tmp_path, monkeypatch):
     monkeypatch.setitem(MEASURES, "mean-distance", MeanDistance)
-    monkeypatch.setitem(selection.SUMMARIES, "worst", lambda values: float(np.min(values)))
-    rule = "score_valid", "worst", False, "highest validation accuracy of the worst"
-    monkeypatch.setitem(selection.RULES, "worst", rule)
+    rule = "score_valid", np.min, False, "highest validation accuracy of the worst"
+    monkeypatch.setitem(selection.SELECTION_RULES, "worst", rule)
     grid = [{"method": "mean-distance", "weight": [0.1, 0.2]}]
     result = run(tmp_path, grid, training={**TRAINING, "max_epochs": 1})
     assert result.selected.startswith("mean-distance-marginal-0.")

@@ -1,4 +1,4 @@
-"""Every kind of file of a finished folder, damaged in every way: healed or refused, never silently different.
+"""Every file of a finished folder, damaged in every way: healed or refused, never silently different.
 
 ``ATTACKS=20 python -m pytest tests/robustness`` resumes after every damage; the short version resumes after some.
 """
@@ -16,7 +16,7 @@ from braindecode_censor.paper.result import read_result
 from braindecode_censor.paper.tables import read_index
 
 ATTACKS = int(os.environ.get("ATTACKS", "2"))
-TABLES = ("scores.csv", "table.csv", "search.csv", "chosen.json")
+TABLES = ("scores.csv", "table.csv", "search.csv", "selected.json")
 
 
 def flip(content):
@@ -40,20 +40,18 @@ DAMAGES = {
     "foreign": lambda content: b"\x89PNG\r\n\x1a\n" + bytes(100),
     "gone": None,
 }
-# One file of each kind; the search has trained settings that no fold of the cross-validation uses.
+# One file of each kind; the search has trained configurations that no fold of the cross-validation uses.
 KINDS = (
     "experiment.json",
     "SHA256SUMS",
     "scores.csv",
     "table.csv",
     "search.csv",
-    "chosen.json",
+    "selected.json",
     "trainings/index.csv",
     "trainings/log.jsonl",
-    "trainings/FOLD.json",
-    "trainings/FOLD.safetensors",
-    "trainings/SEARCH.json",
-    "trainings/SEARCH.safetensors",
+    "trainings/FOLD.training",
+    "trainings/SEARCH.training",
     "moabb/RESULTS.hdf5",
 )
 CASES = [(kind, damage) for kind in KINDS for damage in DAMAGES]
@@ -99,15 +97,11 @@ def outcome(call, reference):
 
 
 def test_there_is_no_other_kind_of_file(reference):
-    known = {find(reference.out, kind).relative_to(reference.out).as_posix() for kind in KINDS}
-    others = {
-        path.relative_to(reference.out).as_posix() for path in reference.out.rglob("*") if path.is_file()
-    }
-    others = {name for name in others - known if not name.startswith("trainings/")}
-    assert {name for name in others if not name.endswith(".lock")} == set()
-    assert {path.suffix for path in (reference.out / "trainings").iterdir()} == {
-        ".json", ".safetensors", ".jsonl", ".csv",
-    }  # fmt: skip
+    listed = {find(reference.out, kind) for kind in KINDS}
+    files = {path for path in reference.out.rglob("*") if path.is_file() and path.name != ".lock"}
+    assert {path.parent.name for path in files - listed} == {"trainings"}
+    endings = {path.suffix for path in (reference.out / "trainings").iterdir()}
+    assert endings == {".training", ".jsonl", ".csv"}
 
 
 DECIDING = ("experiment.json", "scores.csv", "SHA256SUMS")
@@ -150,18 +144,17 @@ def test_a_damaged_folder_is_healed_or_refused(kind, damage, folder, reference):
     assert found == "same", found
     for name in TABLES:
         assert (folder / name).read_bytes() == (reference.out / name).read_bytes(), name
-    if kind.startswith("trainings/") and kind.endswith((".json", ".safetensors")):
+    if kind.endswith(".training"):
         assert len(finished(folder)) == len(before) + 1, "the damaged one is trained again, and no other"
 
 
 def test_the_files_of_two_trainings_are_not_exchanged_in_silence(folder, reference):
     """Each is what was written, but under the other's name."""
-    one, two = read_index(folder)["key"][[0, 9]]
-    for ending in ("json", "safetensors"):
-        paths = [folder / "trainings" / f"{key}.{ending}" for key in (one, two)]
-        contents = [path.read_bytes() for path in paths]
-        for path, content in zip(paths, reversed(contents)):
-            path.write_bytes(content)
+    keys = read_index(folder)["key"][[0, 9]]
+    one, two = (folder / "trainings" / f"{key}.training" for key in keys)
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
     before = len(finished(folder))
     assert outcome(lambda: run(folder), reference) == "same"
     assert len(finished(folder)) == before + 2
