@@ -25,7 +25,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import TensorDataset
 
 from braindecode_censor import PAPER, CensoredEEGClassifier
-from braindecode_censor.trials.trialwise import zscore
+from braindecode_censor.trials.normalizations import zscore
 
 # What a profiler's events mean, by how their names begin; the first that fits counts.
 PARTS = {

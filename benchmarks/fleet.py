@@ -44,7 +44,7 @@ from braindecode_censor.paper.grid import get_preset, protocol_of
 from braindecode_censor.paper.jobs import Job, make_estimator
 from braindecode_censor.run.backends import Backend
 from braindecode_censor.storage.trainings import TrainingCache
-from braindecode_censor.trials.trialwise import zscore
+from braindecode_censor.trials.normalizations import zscore
 
 METHODS = (None, "mmd", "adv", "mige", "began")
 SIZES = {

@@ -5,8 +5,8 @@ import torch
 
 from braindecode_censor.trials.augment import make_transforms
 from braindecode_censor.trials.dataset import Trials
-from braindecode_censor.trials.normalize import SubjectNormalizer, normalize_people, people_statistics
-from braindecode_censor.trials.people import TRIALWISE
+from braindecode_censor.trials.normalizations import TRIALWISE, normalize_subjects, subject_statistics
+from braindecode_censor.trials.normalize import SubjectNormalizer
 
 __all__ = ["DeviceTrials", "SubjectStatistics"]
 
@@ -22,9 +22,9 @@ class SubjectStatistics:
         """Return the normaliser that ``fit`` would have fitted."""
         strategy, n_chans = clf.normalize, self.signals.shape[1]
         if strategy in TRIALWISE:
-            return SubjectNormalizer.from_people(strategy, [], None, n_chans, clf.prior)
+            return SubjectNormalizer.from_statistics(strategy, [], None, n_chans, clf.prior)
         if strategy not in self._statistics:
-            self._statistics[strategy] = people_statistics(self.signals, self.subjects, strategy)
+            self._statistics[strategy] = subject_statistics(self.signals, self.subjects, strategy)
         labels, statistics = self._statistics[strategy]
         is_source = np.isin(labels, self.subjects[train_idx])
         if np.isin(self.subjects, labels[is_source]).sum() != len(train_idx):
@@ -32,7 +32,7 @@ class SubjectStatistics:
                 f"normalize={strategy!r}: a fleet shares the statistics of subjects among its replicas, so it needs "
                 "all trials of every source subject. Leave out whole subjects, or call the estimator's own fit."
             )
-        return SubjectNormalizer.from_people(
+        return SubjectNormalizer.from_statistics(
             strategy, labels[is_source], statistics[is_source], n_chans, clf.prior
         )
 
@@ -46,7 +46,7 @@ class DeviceTrials:
         self.augmentation = make_transforms(clf.augment, getattr(clf, "module__sfreq", None), clf._seed())
         signals = statistics.signals
         if not self.by_population:
-            signals = normalize_people(signals, statistics.subjects, clf.normalize)
+            signals = normalize_subjects(signals, statistics.subjects, clf.normalize)
         self.x = clf._to_tensor(signals).to(clf.device)
         changes = self.by_population or self.augmentation is not None
         lag_moments = getattr(clf.module_, "lag_moments", None)  # Only the fast EEGNet has them.
@@ -71,7 +71,7 @@ class DeviceTrials:
         """Return the batches of a training step and their moments."""
         x = self.take(positions, affine)
         if self.augmentation is not None:
-            x = self.augmentation.apply_members(x, seeds, counts - 1)
+            x = self.augmentation.apply_replicas(x, seeds, counts - 1)
         return x, None if self.moments is None else self.moments[positions]
 
     def trials_of(self, replica):

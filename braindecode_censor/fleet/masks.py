@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from braindecode_censor.trials.random_numbers import mix, places
+from braindecode_censor.trials.random_numbers import counters, mix
 
 __all__ = ["DropoutSite", "ExternalMasks", "find_dropout_sites", "hash_masks", "mask_elements"]
 
@@ -97,7 +97,7 @@ def hash_masks(seeds, counts, layer, shape, p, dtype, function=None):
     So there is no state to save, the numbers are equal on every device, and ``torch.compile`` makes one kernel of it.
     """
     stream = mix(seeds, counts, layer)
-    return (function or mask_elements)(stream, places(shape, seeds.device), p, dtype).unflatten(1, shape)
+    return (function or mask_elements)(stream, counters(shape, seeds.device), p, dtype).unflatten(1, shape)
 
 
 def mask_elements(stream, positions, p, dtype):

@@ -81,7 +81,7 @@ class _UnreadSignals:
         self.signals, self.shape = signals, signals.shape
 
     def __getitem__(self, positions):
-        return self.signals.part(positions)
+        return self.signals.subset(positions)
 
 
 class CachedClassifier(ClassifierMixin, BaseEstimator):

@@ -92,7 +92,9 @@ class Penalty(nn.Module):
             warning the first time (on a GPU only the first batch is checked, since reading values waits).
         """
         batch = self._make_batch(z, s, y)
-        batch = batch._replace(noise=self._random_numbers(batch, z, noise))
+        # A new tuple, because torch.compile before 2.10 cannot trace `_replace`.
+        noise = self._random_numbers(batch, z, noise)
+        batch = Batch(batch.s, batch.y, batch.n_subjects, batch.n_classes, batch.continuous, noise)
         value = z[:0].sum()  # a differentiable zero, for batches without terms
         with _full_precision(z):
             for measure, term, columns in self._terms(z):

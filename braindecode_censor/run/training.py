@@ -11,7 +11,7 @@ from braindecode_censor.storage.keys import as_plain, subject_digests, versions
 from braindecode_censor.storage.seal import digest
 from braindecode_censor.storage.tensors import read_tensors, write_tensors
 from braindecode_censor.trials.splits import validation_subject
-from braindecode_censor.trials.stored import take_part
+from braindecode_censor.trials.stored import StoredSignals
 
 __all__ = ["TARGETS", "Training", "TrainingResult", "TrialData"]
 
@@ -46,7 +46,7 @@ class TrialData:
 
     def take(self, rows):
         """Return the signals at some positions; those in a file stay there."""
-        return take_part(self.X, rows)
+        return self.X.subset(rows) if isinstance(self.X, StoredSignals) else self.X[rows]
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from braindecode_censor._check import (
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.modes import MODES
 from braindecode_censor.penalties.options import argument_of, options_of
-from braindecode_censor.trials.normalize import NORMALIZATIONS
+from braindecode_censor.trials.normalizations import NORMALIZATIONS
 
 __all__ = ["NET_ARGUMENTS", "PAPER", "check_arguments", "check_names", "find_optimizer"]
 

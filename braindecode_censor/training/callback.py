@@ -192,7 +192,7 @@ class Censor(Callback):
                 "CensoredEEGClassifier.fit(X, y, subjects=labels)."
             )
         _check_transforms(net)
-        LabelTap(net, self, (subjects, labels), self.key, X)
+        LabelTap(net, self, subjects, labels, self.key, X)
         self.n_classes_ = getattr(net.module_, "n_outputs", None)
         self._unhook()
         hook = self._on_forward

@@ -18,7 +18,7 @@ from braindecode_censor.training.persistence import (
 )
 from braindecode_censor.training.protocol import _ProtocolClassifier
 from braindecode_censor.trials.dataset import Trials, check_labels, read_signals
-from braindecode_censor.trials.people import change_people
+from braindecode_censor.trials.normalizations import normalize_subjects
 
 __all__ = ["CensoredEEGClassifier"]
 
@@ -309,9 +309,9 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         self._check_shape(signals)
         subjects = check_labels("subjects", subjects, len(signals), "pass one label per trial.")
         if self.normalizer_.strategy == "population":
-            return self._make_trials(self.normalizer_.change(signals))
+            return self._make_trials(self.normalizer_.transform_lazily(signals))
         return self._make_trials(
-            change_people(signals, subjects, self.normalizer_.strategy, self.normalizer_.estimator)
+            normalize_subjects(signals, subjects, self.normalizer_.strategy, self.normalizer_.estimator)
         )
 
     def transform(self, X):

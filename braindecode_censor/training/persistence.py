@@ -23,7 +23,7 @@ __all__ = [
     "write_state",
 ]
 
-_FORMAT = "braindecode-censor classifier 2"
+_FORMAT = "braindecode-censor classifier 3"
 _FITTED = ("valid_score_", "best_epoch_", "valid_subject_", "signal_args_", "adapted_")
 
 

@@ -223,7 +223,7 @@ class _ProtocolClassifier(EEGClassifier):
         ):  # It has the class weights of other trials.
             self.criterion_ = to_device(self.initialize_criterion().criterion_, self.device)
         self.normalizer_ = SubjectNormalizer(self.normalize, self.prior)
-        signals = self.normalizer_.fit_people(signals, subjects, self.split_[0])
+        signals = self.normalizer_.fit_subjects(signals, subjects, self.split_[0])
         sfreq = self.signal_args_.get("sfreq", getattr(self, "module__sfreq", None))
         augmentation = make_transforms(self.augment, sfreq, self._seed(continues))
         # The method, because skorch takes a module for a component of the net.
@@ -241,7 +241,7 @@ class _ProtocolClassifier(EEGClassifier):
         self.class_weight_ = self.train_weight_ = None
         if self.class_weighted:
             n_classes = len(self.classes_inferred_)
-            draw_weight = None if self.batches_ is None else self.batches_.share()
+            draw_weight = None if self.batches_ is None else self.batches_.draw_probability()
             self.class_weight_ = class_weight(y_encoded[train], n_classes=n_classes)
             self.train_weight_ = class_weight(y_encoded[train], draw_weight, n_classes)
 
@@ -320,7 +320,7 @@ class _ProtocolClassifier(EEGClassifier):
             return X
         signals, _ = read_signals(X)
         self._check_shape(signals)
-        return self._make_trials(self.normalizer_.change(signals))
+        return self._make_trials(self.normalizer_.transform_lazily(signals))
 
     def _check_shape(self, signals):
         expected = tuple(self.signal_args_[name] for name in ("n_chans", "n_times"))

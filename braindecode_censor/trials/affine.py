@@ -1,8 +1,7 @@
-"""What is known of a person's signals as one small array, and the affine map of channels that follows from it.
+"""Statistics of a subject's signals as small arrays, and the affine maps of channels that follow from them.
 
-A statistic is the mean of what single trials say (:func:`describe_trials`), so that it can be taken over a
-block, or trial by trial as they arrive, with the same answer. It is a plain array, so that statistics of many
-people can be averaged, shrunk towards each other and saved.
+A statistic is the mean of the descriptions of single trials (:func:`describe_trials`). So it can be computed from a
+block, or trial by trial as they arrive, with the same result.
 """
 
 from dataclasses import dataclass
@@ -13,8 +12,9 @@ from pyriemann.geometry.covariance import cov_est_functions, covariances
 from braindecode_censor._check import check_choice
 
 __all__ = [
+    "CHUNK",
     "Affine",
-    "PeopleMaps",
+    "SubjectMaps",
     "affine_map",
     "check_estimator",
     "describe_trials",
@@ -24,34 +24,34 @@ __all__ = [
     "summarize",
 ]
 
-# Trials handled at a time, so that the steps of a computation stay in the processor's cache.
+#: Trials that are handled at a time, so that the steps of a computation stay in the processor's cache.
 CHUNK = 64
 # A spread below eight rounding steps of single precision, in which networks compute, is no signal.
 _ROUNDING = 8 * float(np.finfo(np.float32).eps)
 
 
 def is_constant(mean, std):
-    """Tell which channels carry nothing: the one rule for all normalisations."""
+    """Return which channels hold no signal, by the same rule for all normalisations."""
     return std <= _ROUNDING * np.sqrt(np.square(mean) + np.square(std))
 
 
 def check_estimator(estimator):
-    """Raise unless pyRiemann knows the covariance estimator."""
+    """Raise unless pyRiemann has the covariance estimator."""
     return check_choice("estimator", estimator, cov_est_functions)
 
 
-def describe_trials(X, how, estimator="lwf"):
-    """Compute what every trial adds to its person's statistic."""
-    describe = _covariances if how == "euclidean" else _moments
-    parts = [describe(X[start : start + CHUNK], estimator) for start in range(0, len(X), CHUNK)]
-    return np.concatenate(parts)
+def describe_trials(X, strategy, estimator="lwf"):
+    """Return what every trial adds to its subject's statistic."""
+    describe = _covariances if strategy == "euclidean" else _moments
+    blocks = [describe(X[start : start + CHUNK], estimator) for start in range(0, len(X), CHUNK)]
+    return np.concatenate(blocks)
 
 
-def mean_description(blocks, how, estimator="lwf"):
-    """Average what trials say, of which a few are in memory at a time."""
+def mean_description(blocks, strategy, estimator="lwf"):
+    """Return the mean description of all trials, and their number."""
     total, n_trials = 0.0, 0
     for block in blocks:
-        total = total + describe_trials(block, how, estimator).sum(axis=0)
+        total = total + describe_trials(block, strategy, estimator).sum(axis=0)
         n_trials += len(block)
     return total / n_trials, n_trials
 
@@ -64,29 +64,29 @@ def _moments(X, estimator):
 def _covariances(X, estimator):
     X = X.astype(np.float64)
     constant = is_constant(X.mean(axis=-1), X.std(axis=-1))
-    found = np.zeros((len(X), X.shape[1], X.shape[1]))
-    # A channel that is constant in a trial has neither variance nor covariance there. It is left out before the
-    # estimator sees it, because shrinkage would give it some of the others' variance.
+    matrices = np.zeros((len(X), X.shape[1], X.shape[1]))
+    # A channel that is constant in a trial has neither variance nor covariance there. The estimator does not see it,
+    # because shrinkage would give it some of the others' variance.
     for pattern in np.unique(constant, axis=0):
-        trials, alive = np.flatnonzero((constant == pattern).all(axis=1)), np.flatnonzero(~pattern)
-        if len(alive):
-            block = covariances(X[np.ix_(trials, alive)], estimator=estimator)
-            found[np.ix_(trials, alive, alive)] = block.reshape(len(trials), len(alive), len(alive))
-    return found
+        trials, chans = np.flatnonzero((constant == pattern).all(axis=1)), np.flatnonzero(~pattern)
+        if len(chans):
+            block = covariances(X[np.ix_(trials, chans)], estimator=estimator)
+            matrices[np.ix_(trials, chans, chans)] = block.reshape(len(trials), len(chans), len(chans))
+    return matrices
 
 
-def summarize(parts, how):
-    """Turn the mean of what trials say into a statistic."""
-    if how == "euclidean":
-        return parts
-    mean, square = parts[..., 0, :], parts[..., 1, :]
+def summarize(description, strategy):
+    """Return the statistic that follows from a mean description."""
+    if strategy == "euclidean":
+        return description
+    mean, square = description[..., 0, :], description[..., 1, :]
     return np.stack([mean, np.maximum(square - np.square(mean), 0)], axis=-2)
 
 
 def shrink(statistic, n_trials, population, prior):
-    """Pull a person's statistic towards the population's, which counts as a number of trials."""
-    share = np.asarray(n_trials / (prior + n_trials))[..., None, None]
-    return (1 - share) * population + share * statistic
+    """Shrink a subject's statistic towards the population's, which counts as `prior` trials."""
+    weight = n_trials / (prior + n_trials)
+    return (1 - weight) * population + weight * statistic
 
 
 @dataclass(frozen=True)
@@ -97,39 +97,41 @@ class Affine:
     weight: np.ndarray
 
     def __call__(self, X):
-        """Map trials."""
+        """Map trials of one subject."""
         out = np.empty_like(X)
         for start in range(0, len(X), CHUNK):
-            part = X[start : start + CHUNK] - self.offset[:, None]
-            out[start : start + CHUNK] = np.matmul(self.weight, part)
+            centred = X[start : start + CHUNK] - self.offset[:, None]
+            out[start : start + CHUNK] = np.matmul(self.weight, centred)
         return out
 
 
-class PeopleMaps:
-    """The maps of several people, applied to trials of any of them."""
+class SubjectMaps:
+    """The maps of several subjects, applied to any of their trials."""
 
-    def __init__(self, statistics, how, people):
-        maps = [affine_map(statistic, how) for statistic in statistics]
-        self.people = people
+    def __init__(self, statistics, strategy, subject_idx):
+        maps = [affine_map(statistic, strategy) for statistic in statistics]
+        self.subject_idx = subject_idx
         self.offset = np.stack([one.offset for one in maps])
         weight = np.stack([one.weight for one in maps])
-        self.is_diagonal = how != "euclidean"  # a hundredth of the work, and the same numbers
+        self.is_diagonal = (
+            strategy != "euclidean"
+        )  # This takes a hundredth of the time, with the same numbers.
         self.weight = np.diagonal(weight, axis1=1, axis2=2).copy() if self.is_diagonal else weight
 
-    def __call__(self, X, positions):
-        """Map trials, each by its own person's map."""
-        people = self.people[positions]
-        part = X - self.offset[people][..., None]
+    def __call__(self, X, trial_idx):
+        """Map trials, each by the map of its subject."""
+        idx = self.subject_idx[trial_idx]
+        out = X - self.offset[idx][..., None]
         if self.is_diagonal:
-            part *= self.weight[people][..., None]
+            out *= self.weight[idx][..., None]
         else:
-            part = np.matmul(self.weight[people], part)
-        return part.astype(X.dtype)
+            out = np.matmul(self.weight[idx], out)
+        return out.astype(X.dtype)
 
 
-def affine_map(statistic, how):
+def affine_map(statistic, strategy):
     """Return the map that normalises signals with this statistic."""
-    if how == "euclidean":
+    if strategy == "euclidean":
         return Affine(np.zeros(len(statistic)), _inverse_root(statistic))
     mean, std = statistic[0], np.sqrt(statistic[1])
     constant = is_constant(mean, std)
@@ -137,7 +139,7 @@ def affine_map(statistic, how):
 
 
 def _inverse_root(covariance):
-    """Compute the inverse square root on the directions in which there is variance."""
+    """Return the inverse square root on the directions in which there is variance."""
     values, vectors = np.linalg.eigh(covariance)
     smallest = len(values) * np.finfo(np.float64).eps * max(values[-1], 0)
     root = np.where(values > smallest, 1 / np.sqrt(np.where(values > smallest, values, 1)), 0)

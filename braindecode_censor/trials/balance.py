@@ -1,4 +1,4 @@
-"""Weights of trials that make subjects count alike, and the classes of each subject."""
+"""Weights of trials that balance subjects, and the classes of each subject."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ __all__ = ["balanced_weights"]
 
 
 def balanced_weights(y, subjects):
-    """Return one weight per trial: subjects count alike and so do the classes of each subject; the sum is 1."""
+    """Return one weight per trial: equal sums for all subjects and for the classes of a subject; the total is 1."""
     y, subjects = np.unique(y, return_inverse=True)[1], np.unique(subjects, return_inverse=True)[1]
     counts = np.zeros((subjects.max() + 1, y.max() + 1))
     np.add.at(counts, (subjects, y), 1)

@@ -1,4 +1,4 @@
-"""Trials as a dataset that is indexed by whole batches, never collated one by one: in memory, or read from a file."""
+"""Trials as a dataset that is indexed by whole batches and never collated: in memory, or read from a file."""
 
 import warnings
 from collections import Counter
@@ -9,8 +9,14 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
 
 from braindecode_censor._check import check_complete
-from braindecode_censor.trials.affine import CHUNK
-from braindecode_censor.trials.stored import StoredSignals, check_finite, is_stored, read_blocks, targets_of
+from braindecode_censor.trials.stored import (
+    BLOCK,
+    StoredSignals,
+    check_finite,
+    is_stored,
+    read_blocks,
+    targets_of,
+)
 
 __all__ = [
     "SIGNALS",
@@ -24,7 +30,7 @@ __all__ = [
     "signal_names",
 ]
 
-#: MNE's names of the kinds of channels that are decoded.
+#: MNE's types of the channels that are decoded.
 SIGNALS = ("eeg", "ecog", "emg", "seeg")
 
 
@@ -42,52 +48,52 @@ class Trials(Dataset):
     def __len__(self):
         return len(self.x)
 
-    def __getitem__(self, position):
-        position = torch.as_tensor(position, device=self.y.device)
-        if position.ndim != 1:
-            return self.take(position[None] % len(self))[0], self.y[position]
-        x = self.take(position)
-        self._last = x, x._version, position
-        return x, self.y[position]
+    def __getitem__(self, idx):
+        idx = torch.as_tensor(idx, device=self.y.device)
+        if idx.ndim != 1:
+            return self.take(idx[None] % len(self))[0], self.y[idx]
+        x = self.take(idx)
+        self._last = x, x._version, idx
+        return x, self.y[idx]
 
-    def take(self, positions):
+    def take(self, idx):
         """Return the signals of some trials."""
-        return self.x.index_select(0, positions)  # copies whole trials, twice as x[positions]
+        return self.x.index_select(0, idx)  # This copies whole trials, twice as fast as x[idx].
 
-    def compute_moments(self, lag_moments, positions):
-        """Compute what a network needs of every trial's own, once."""
-        for part in torch.as_tensor(positions, device=self.y.device).split(CHUNK):
-            found = lag_moments(self.take(part))
-            if self.moments is None:  # memory of trials that are never written to is never taken
-                self.moments = found.new_empty(len(self), *found.shape[1:])
-            self.moments[part] = found
+    def compute_moments(self, lag_moments, idx):
+        """Compute once what a network needs of every single trial."""
+        for block in torch.as_tensor(idx, device=self.y.device).split(BLOCK):
+            moments = lag_moments(self.take(block))
+            if self.moments is None:  # The system gives no memory to rows that are never written.
+                self.moments = moments.new_empty(len(self), *moments.shape[1:])
+            self.moments[block] = moments
 
     def moments_of(self, x):
-        """Return the moments of the batch that was fetched last."""
+        """Return the moments of the batch that was fetched last, or None for other or changed signals."""
         if self.moments is None or self._last is None:
             return None
-        last, version, position = self._last
-        return self.moments.index_select(0, position) if x is last and x._version == version else None
+        last, version, idx = self._last
+        return self.moments.index_select(0, idx) if x is last and x._version == version else None
 
 
 class StoredTrials(Trials):
-    """The same for signals that are read, and normalised, batch by batch."""
+    """Trials whose signals are read, and normalised, batch by batch."""
 
     def __init__(self, x, y=None, subjects=None, pinned=False):
         super().__init__(x, y, subjects)
         self.pinned = pinned
 
-    def take(self, positions):
-        """Read some trials."""
-        x = torch.as_tensor(self.x[positions.numpy()], dtype=torch.float32)
+    def take(self, idx):
+        """Return the signals of some trials."""
+        x = torch.as_tensor(self.x[idx.numpy()], dtype=torch.float32)
         return x.pin_memory() if self.pinned else x
 
 
 class TrialLoader(DataLoader):
-    """torch's loader, fetching each batch by one indexing instead of collating its trials.
+    """torch's loader, which fetches each batch by one indexing instead of collating its trials.
 
-    It draws from torch's generator exactly as a plain ``DataLoader`` with the same options does, so it makes
-    the same batches from the same seed.
+    It draws from torch's generator as a plain ``DataLoader`` with the same options does, so the same seed gives the
+    same batches.
     """
 
     def __init__(self, dataset, batch_size=64, shuffle=False, drop_last=False, batches=None, **kwargs):
@@ -98,7 +104,7 @@ class TrialLoader(DataLoader):
 
 
 def home(nbytes, device):
-    """Choose where trials live during training."""
+    """Return the device that keeps the trials during training."""
     device = torch.device(device)
     if device.type == "cuda" and 2 * nbytes > torch.cuda.mem_get_info(device)[0]:
         return torch.device("cpu")
@@ -107,20 +113,20 @@ def home(nbytes, device):
 
 def signal_names(epochs):
     """Return the names of the channels that are decoded."""
-    kinds = dict(zip(epochs.ch_names, epochs.get_channel_types()))
-    count = Counter(kind for kind in kinds.values() if kind in SIGNALS)
-    kind = max(count, key=count.get, default=None)
-    names = [name for name in epochs.ch_names if kinds[name] == kind and name not in epochs.info["bads"]]
-    if kind is None or not names:
+    types = dict(zip(epochs.ch_names, epochs.get_channel_types()))
+    count = Counter(ch_type for ch_type in types.values() if ch_type in SIGNALS)
+    decoded = max(count, key=count.get, default=None)
+    names = [name for name in epochs.ch_names if types[name] == decoded and name not in epochs.info["bads"]]
+    if decoded is None or not names:
         raise ValueError(
-            f"X has no good channel of {', '.join(SIGNALS)}, but {', '.join(sorted(set(kinds.values())))}: set the "
+            f"X has no good channel of {', '.join(SIGNALS)}, but {', '.join(sorted(set(types.values())))}: set the "
             "channels' types, or their bad ones."
         )
     return names
 
 
 def read_signals(X):
-    """Return the signals of any input as one array, checked."""
+    """Return the checked signals of any input as one array, and the classes that a dataset carries or None."""
     targets = None
     if isinstance(X, StoredSignals):
         return X, None
@@ -129,19 +135,17 @@ def read_signals(X):
         return StoredSignals(X), targets_of(X) if isinstance(X, Dataset) else None
     if isinstance(X, mne.BaseEpochs):
         names = signal_names(X)
-        kinds = set(X.get_channel_types(picks=names))
-        signals = X.get_data(picks=names, units=dict.fromkeys(kinds, "uV"))
+        types = set(X.get_channel_types(picks=names))
+        signals = X.get_data(picks=names, units=dict.fromkeys(types, "uV"))
     elif isinstance(X, Dataset):
-        items = [X[position][:2] for position in range(len(X))]
+        items = [X[k][:2] for k in range(len(X))]
         signals = np.stack([np.asarray(x) for x, _ in items]) if items else np.empty(0)
         targets = np.asarray([y for _, y in items])
     else:
         signals = np.asarray(X.detach().cpu() if isinstance(X, torch.Tensor) else X)
     _check_shape(signals.shape)
-    if (
-        not np.issubdtype(signals.dtype, np.floating) or signals.dtype.itemsize < 4
-    ):  # half precision is too coarse
-        signals = signals.astype(np.float32)
+    if not np.issubdtype(signals.dtype, np.floating) or signals.dtype.itemsize < 4:
+        signals = signals.astype(np.float32)  # Half precision is too coarse.
     check_finite(signals)
     return signals, targets
 
@@ -165,16 +169,15 @@ def check_labels(name, labels, n_trials, remedy):
 
 
 def check_sense(signals, classes):
-    """Refuse trials in which nothing varies, and warn of classes that are probably one."""
-    in_memory = (
-        isinstance(signals, np.ndarray) and signals.shape[2] > 1
-    )  # a file is read once, for its statistics
-    if in_memory and not any(np.ptp(block, axis=-1).any() for block in read_blocks(signals)):
-        raise ValueError("X: all channels are constant in all trials, so there is nothing to learn from.")
-    alike = {}
+    """Raise for signals that are constant, and warn of classes that are probably one."""
+    # A file is not checked, because it is read once, for its statistics.
+    is_checked = isinstance(signals, np.ndarray) and signals.shape[2] > 1
+    if is_checked and not any(np.ptp(block, axis=-1).any() for block in read_blocks(signals)):
+        raise ValueError("X: all channels are constant in all trials: check the signals.")
+    spellings = {}
     for name in classes.tolist():
-        alike.setdefault(str(name).strip().casefold(), []).append(name)
-    for names in alike.values():
+        spellings.setdefault(str(name).strip().casefold(), []).append(name)
+    for names in spellings.values():
         if len(names) > 1:
             warnings.warn(
                 f"y: the classes {', '.join(map(repr, names))} differ in case or spaces only and are decoded as "

@@ -1,4 +1,4 @@
-"""Normalise signals so that people become comparable, without looking at the trials beside the one decoded."""
+"""Normalisation of subjects' signals, in which a trial's result does not depend on the trials beside it."""
 
 import copy
 import warnings
@@ -8,77 +8,71 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from braindecode_censor._check import check_choice, check_positive
-from braindecode_censor.trials.affine import (
-    affine_map,
-    check_estimator,
-    mean_description,
-    shrink,
-    summarize,
-)
+from braindecode_censor._check import check_choice, check_parameters, check_positive
+from braindecode_censor.trials.affine import affine_map, check_estimator, mean_description, shrink, summarize
 from braindecode_censor.trials.dataset import read_signals
-from braindecode_censor.trials.people import (
+from braindecode_censor.trials.normalizations import (
     NORMALIZATIONS,
-    PERSONAL,
+    SUBJECTWISE,
     TRIALWISE,
-    change_alike,
-    change_alone,
-    change_by_person,
-    normalize_people,
-    people_statistics,
-    subject_labels,
+    map_subjects,
+    map_trials,
+    subject_statistics,
 )
 from braindecode_censor.trials.stored import read_blocks
-from braindecode_censor.trials.stream import StreamingNormalizer
+from braindecode_censor.trials.subject_labels import read_labels
 
-__all__ = ["SubjectNormalizer", "normalize_people", "people_statistics"]
+__all__ = ["StreamingNormalizer", "SubjectNormalizer"]
 
-_TARGET_DATA = {"X_target_unlabeled": True, "X_target_labeled": True, "y_target_labeled": True}
+_CONSTRAINTS = {
+    "strategy": (check_choice, NORMALIZATIONS),
+    "prior": (check_positive, True),
+}
 
 
 class SubjectNormalizer(TransformerMixin, BaseEstimator):
-    r"""Normalise every person's signals, so that a decoder of some people fits the next one.
+    r"""Normalise the signals of every subject, so that a decoder fits subjects that it was not trained on.
 
     Parameters
     ----------
-    strategy : {"trial_channel", "trial", "population", "subject", "euclidean", "none"}
-        What is made equal:
+    strategy : {"subject", "euclidean", "population", "trial", "trial_channel", "none"}
+        Normalisation:
 
-        * ``trial-channel``: every channel of every trial gets mean 0 and variance 1 over time;
+        * ``subject``: every channel gets mean 0 and variance 1 over all trials and times of the subject;
+        * ``euclidean``: :math:`x \mapsto R^{-1/2} x` with R the mean of the covariance matrices of the subject's
+          trials (He and Wu 2020; as MOABB's ``EuclideanAlignment``). Offsets of channels are not removed;
+        * ``population``: every channel is centred and divided by its standard deviation, both the same for all
+          subjects: the mean of the training subjects' means and variances;
         * ``trial``: every channel of every trial gets mean 0, and all channels of the trial are divided by one
           number, the root of the mean of their variances, so which channel is stronger can still be seen;
-        * ``population``: every channel is centred and divided by its standard deviation, both the same for
-          everybody: the mean of the training people's means and variances, in which all people count alike;
-        * ``person``: the same with the person's own mean and variance, over all trials and times;
-        * ``euclidean``: :math:`x \mapsto R^{-1/2} x` with R the mean of the covariance matrices of the person's
-          trials (He and Wu 2020; as MOABB's ``EuclideanAlignment``). Offsets of channels are not removed;
-        * ``none``: nothing.
+        * ``trial_channel``: every channel of every trial gets mean 0 and variance 1 over time;
+        * ``none``: signals do not change.
     prior : float
-        How many trials the population's statistic is worth when a new person's is estimated, see :meth:`adapt`.
+        Number of trials that the population's statistic counts as when :meth:`adapt` estimates that of a new subject.
     estimator : str
         Covariance estimator of pyRiemann, for ``euclidean``. The default, Ledoit and Wolf's, shrinks, so that
-        fewer samples than channels do no harm.
+        trials may have fewer samples than channels.
 
     Attributes
     ----------
-    subjects_ : ndarray of shape (n_people,)
-        Labels of the training people.
-    people_ : ndarray of shape (n_people, d, n_chans)
+    subjects_ : ndarray of shape (n_subjects,)
+        Labels of the training subjects.
+    statistics_ : ndarray of shape (n_subjects, d, n_chans)
         Their statistics: mean and variance of every channel (d = 2) or the mean covariance (d = n_chans).
     population_ : ndarray of shape (d, n_chans)
-        Mean of `people_`.
+        Mean of `statistics_`.
     target_, n_target_ : ndarray of shape (d, n_chans) or None, int
-        What the new person's trials say on average (mean and mean square of every channel, or the covariance),
-        and how many these trials are.
+        Mean over the target subject's trials of mean and mean square of every channel, or of the covariance, and
+        the number of these trials.
     n_chans_ : int
-        Channels.
+        Number of channels.
 
     Notes
     -----
-    :meth:`fit_transform` maps each training trial with its own person's statistic. :meth:`transform` takes its
-    trials for those of one new person and never computes a statistic of them, so the answer for a trial does not
-    depend on the trials beside it. It uses the population's statistic, or the new person's where `fit` was
-    given ``X_target_unlabeled`` or ``X_target_labeled`` (MOABB routes them) or :meth:`adapt` was called.
+    :meth:`fit_transform` maps each training trial with the statistic of its subject. :meth:`transform` takes its
+    trials for those of one new subject and never computes a statistic of them, so the result for a trial does not
+    depend on the trials beside it. It uses the population's statistic, or the new subject's after :meth:`adapt` or
+    a `fit` with ``X_target_unlabeled`` or ``X_target_labeled`` (MOABB routes them).
 
     References
     ----------
@@ -89,15 +83,20 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
     >>> import numpy as np
     >>> X, subjects = np.random.default_rng(0).normal(size=(40, 3, 50)), np.repeat([1, 2], 20)
     >>> normalizer = SubjectNormalizer("subject").fit(X, subjects=subjects)
-    >>> person = normalizer.adapt(10 * X[:20])
-    >>> person.transform(10 * X[:1]).shape
+    >>> adapted = normalizer.adapt(10 * X[:20])
+    >>> adapted.transform(10 * X[:1]).shape
     (1, 3, 50)
     """
 
-    # MOABB and scikit-learn's Pipeline ask who wants the subject labels and the new person's trials.
-    __metadata_request__fit: ClassVar = {"subjects": True, **_TARGET_DATA}
+    # MOABB and scikit-learn's Pipeline read from this which steps take subject labels and target data.
+    __metadata_request__fit: ClassVar = {
+        "subjects": True,
+        "X_target_unlabeled": True,
+        "X_target_labeled": True,
+        "y_target_labeled": True,
+    }
 
-    def __init__(self, strategy="euclidean", prior=5.0, estimator="lwf"):
+    def __init__(self, strategy="subject", prior=5.0, estimator="lwf"):
         self.strategy = strategy
         self.prior = prior
         self.estimator = estimator
@@ -111,20 +110,20 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         X_target_labeled=None,
         y_target_labeled=None,
     ):
-        """Learn every training person's statistic, the population's, and the new person's if there are trials.
+        """Estimate the statistics of the training subjects, and of the target subject if there are trials.
 
         Parameters
         ----------
         X : array-like, Tensor, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of the training people.
+            Trials of the training subjects.
         y : object
-            Ignored.
+            Unused.
         subjects : array-like of shape (n_trials,) or None
-            Whose trial each one is; None takes the labels that Epochs or a Braindecode dataset carry.
+            Subject of every trial; None takes the labels that Epochs or a Braindecode dataset carry.
         X_target_unlabeled, X_target_labeled : array-like of shape (n_trials, n_chans, n_times) or None
-            Trials of the person whose trials will be transformed.
+            Trials of the target subject, whose trials will be transformed.
         y_target_labeled : object
-            Ignored.
+            Unused.
 
         Returns
         -------
@@ -132,7 +131,8 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
             The fitted normaliser.
         """
         signals, _ = read_signals(X)
-        return self._fit(X, signals, subjects, (X_target_unlabeled, X_target_labeled))
+        self._fit(signals, self._read_labels(X, subjects, signals))
+        return self._add_targets(X_target_unlabeled, X_target_labeled)
 
     def fit_transform(
         self,
@@ -143,7 +143,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         X_target_labeled=None,
         y_target_labeled=None,
     ):
-        """Fit, and normalise each training trial with its own person's statistic.
+        """Fit, and normalise each training trial with the statistic of its subject.
 
         Parameters
         ----------
@@ -153,74 +153,73 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         Returns
         -------
         X : ndarray of shape (n_trials, n_chans, n_times)
-            Normalised signals of the training people.
+            Normalised signals of the training subjects.
         """
         signals, _ = read_signals(X)
-        self._fit(X, signals, subjects, (X_target_unlabeled, X_target_labeled))
-        if self.strategy in TRIALWISE:
-            return np.asarray(change_alone(signals, self.strategy))
-        if self.strategy == "population":
-            return np.asarray(change_alike(signals, affine_map(self.population_, self.strategy)))
-        labels = subject_labels(X, subjects, len(signals))
-        return np.asarray(change_by_person(signals, labels, self.subjects_, self.people_, self.strategy))
+        normalized = self.fit_subjects(signals, self._read_labels(X, subjects, signals))
+        self._add_targets(X_target_unlabeled, X_target_labeled)
+        return np.asarray(normalized)
 
-    def fit_people(self, signals, subjects, train):
-        """Fit on some people's trials, and normalise everybody's, with one look at the signals.
+    def fit_subjects(self, signals, subjects, train_idx=None):
+        """Fit on some subjects, and normalise all trials, with one pass over the signals.
 
         Parameters
         ----------
         signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-            Checked signals of everybody.
-        subjects : ndarray of shape (n_trials,)
-            Whose trial each one is.
-        train : ndarray of int
-            Trials to fit on: all of some people.
+            Checked signals of all subjects.
+        subjects : ndarray of shape (n_trials,) or None
+            Subject of every trial.
+        train_idx : ndarray of int or None
+            All trials of the subjects to fit on; None fits on all subjects.
 
         Returns
         -------
         signals : ndarray or StoredSignals of shape (n_trials, n_chans, n_times)
-            Everybody's normalised by the person's own statistics, or by those of the people fitted on. Signals that
-            are stored are normalised whenever they are read.
+            Normalised by the statistics of each trial's subject, or by those of the population. Stored signals are
+            normalised when they are read.
         """
-        self._check_parameters()
+        statistics = self._fit(signals, subjects, train_idx)
         if self.strategy in TRIALWISE:
-            self._set_people(signals.shape[1], np.empty(0), None)
-            return change_alone(signals, self.strategy)
-        people, statistics = people_statistics(signals, subjects, self.strategy, self.estimator)
-        fitted = np.isin(people, subjects[train])
-        self._set_people(signals.shape[1], people[fitted], statistics[fitted])
+            return map_trials(signals, TRIALWISE[self.strategy])
         if self.strategy == "population":
-            return change_alike(signals, affine_map(self.population_, self.strategy))
-        return change_by_person(signals, subjects, people, statistics, self.strategy)
+            return map_trials(signals, affine_map(self.population_, self.strategy))
+        return map_subjects(signals, subjects, *statistics, self.strategy)
 
-    def _fit(self, X, signals, subjects, target_data):
+    def _fit(self, signals, subjects, train_idx=None):
+        """Set the fitted attributes; return the labels and the statistics of all subjects."""
         self._check_parameters()
         if self.strategy in TRIALWISE:
-            self._set_people(signals.shape[1], np.empty(0), None)
-        else:
-            labels = subject_labels(X, subjects, len(signals))
-            people, statistics = people_statistics(signals, labels, self.strategy, self.estimator)
-            self._set_people(signals.shape[1], people, statistics)
-        blocks = [self._read(block) for block in target_data if block is not None]
+            self._set_statistics(signals.shape[1], np.empty(0), None)
+            return None
+        labels, statistics = subject_statistics(signals, subjects, self.strategy, self.estimator)
+        is_fitted = np.isin(labels, subjects if train_idx is None else subjects[train_idx])
+        self._set_statistics(signals.shape[1], labels[is_fitted], statistics[is_fitted])
+        return labels, statistics
+
+    def _check_parameters(self):
+        check_parameters(self, _CONSTRAINTS)
+        check_estimator(self.estimator)
+
+    def _read_labels(self, X, subjects, signals):
+        self._check_parameters()  # First, because an unknown strategy may need no labels.
+        return None if self.strategy in TRIALWISE else read_labels(X, subjects, len(signals))
+
+    def _set_statistics(self, n_chans, subjects, statistics):
+        self.n_chans_ = n_chans
+        self.subjects_ = subjects
+        self.statistics_ = statistics
+        self.population_ = None if statistics is None else statistics.mean(axis=0)
+        self.target_, self.n_target_ = None, 0
+        self._has_warned = False
+
+    def _add_targets(self, *blocks):
+        blocks = [self._read(block) for block in blocks if block is not None]
         for block in blocks:
             self._add_to_target(block)
         return self
 
-    def _check_parameters(self):
-        check_choice("strategy", self.strategy, NORMALIZATIONS)
-        check_positive("prior", self.prior, or_zero=True)
-        check_estimator(self.estimator)
-
-    def _set_people(self, n_chans, subjects, statistics):
-        self.n_chans_ = n_chans
-        self.subjects_ = subjects
-        self.people_ = statistics
-        self.population_ = None if statistics is None else statistics.mean(axis=0)
-        self.target_, self.n_target_ = None, 0
-        self._warned = False
-
     def _add_to_target(self, signals):
-        if self.strategy not in PERSONAL:
+        if self.strategy not in SUBJECTWISE:
             return
         mean, n_trials = mean_description(read_blocks(signals), self.strategy, self.estimator)
         earlier = 0 if self.target_ is None else self.n_target_ * self.target_
@@ -237,34 +236,35 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         return signals
 
     @classmethod
-    def from_people(cls, strategy, subjects, statistics, n_chans, prior=5.0, estimator="lwf"):
-        """Make a fitted normaliser from statistics that are known, as ``fit`` on these people would.
+    def from_statistics(cls, strategy, subjects, statistics, n_chans, prior=5.0, estimator="lwf"):
+        """Return the normaliser that ``fit`` on the subjects of these statistics would give.
 
         Parameters
         ----------
         strategy : str
             Normalisation.
-        subjects : array-like of shape (n_people,)
-            Labels of the training people.
-        statistics : ndarray of shape (n_people, d, n_chans) or None
-            Their statistics by :func:`people_statistics`; None where `strategy` needs none.
+        subjects : array-like of shape (n_subjects,)
+            Labels of the training subjects.
+        statistics : ndarray of shape (n_subjects, d, n_chans) or None
+            Their statistics by :func:`~braindecode_censor.trials.normalizations.subject_statistics`; None where
+            `strategy` needs none.
         n_chans : int
-            Channels.
+            Number of channels.
         prior, estimator : float, str
             As in the constructor.
 
         Returns
         -------
         normalizer : SubjectNormalizer
-            Fitted.
+            Fitted normaliser.
         """
         normalizer = cls(strategy, prior, estimator)
         normalizer._check_parameters()
-        normalizer._set_people(n_chans, np.asarray(subjects), statistics)
+        normalizer._set_statistics(n_chans, np.asarray(subjects), statistics)
         return normalizer
 
     def transform(self, X):
-        """Normalise trials of one new person, each without a look at the others.
+        """Normalise trials of one new subject, each independent of the others.
 
         Parameters
         ----------
@@ -276,10 +276,10 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         X : ndarray of shape (n_trials, n_chans, n_times)
             Normalised signals, single precision unless `X` is of double precision.
         """
-        return np.asarray(self.change(X))
+        return np.asarray(self.transform_lazily(X))
 
-    def change(self, X):
-        """Normalise as :meth:`transform` does; trials in a file stay there, and are normalised when they are read.
+    def transform_lazily(self, X):
+        """Normalise as :meth:`transform` does, but trials in a file only when they are read.
 
         Parameters
         ----------
@@ -293,74 +293,71 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "n_chans_")
         signals = self._read(X)
-        if self.strategy in TRIALWISE:
-            return change_alone(signals, self.strategy)
-        if self.strategy in PERSONAL and self.target_ is None and not self._warned:
-            self._warned = True
+        if self.strategy in SUBJECTWISE and self.target_ is None and not self._has_warned:
+            self._has_warned = True
             warnings.warn(
-                f"SubjectNormalizer(strategy={self.strategy!r}) has no trials of the new subject and uses "
-                "the statistics of all subjects; adapt(X) with unlabelled trials of the subject returns one that knows them.",
+                f"SubjectNormalizer(strategy={self.strategy!r}) has no trials of the new subject and uses the "
+                "statistics of all subjects; adapt(X) with unlabelled trials of the subject returns one with its own.",
                 UserWarning,
-                stacklevel=4,  # scikit-learn wraps the method that called this one
+                stacklevel=4,  # scikit-learn wraps the method that called this one.
             )
-        return change_alike(signals, self.affine)
+        return map_trials(signals, self.affine or TRIALWISE[self.strategy])
 
     @property
     def affine(self):
-        """The map of channels that :meth:`transform` applies; None where `strategy` is trial by trial."""
+        """The map of channels that :meth:`transform` applies; None where `strategy` is of single trials."""
         if self.strategy in TRIALWISE:
             return None
         if self.target_ is None:
             return affine_map(self.population_, self.strategy)
-        person = summarize(self.target_, self.strategy)
-        return affine_map(shrink(person, self.n_target_, self.population_, self.prior), self.strategy)
+        statistic = summarize(self.target_, self.strategy)
+        return affine_map(shrink(statistic, self.n_target_, self.population_, self.prior), self.strategy)
 
     def adapt(self, X):
-        """Return a normaliser for the person whose unlabelled trials these are; this one stays as it is.
+        """Return a normaliser for the subject of these unlabelled trials; this one does not change.
 
         Parameters
         ----------
         X : array-like, Tensor, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of one person; one is enough.
+            Trials of one subject; one is enough.
 
         Returns
         -------
         normalizer : SubjectNormalizer
-            Uses ``(prior * population + n_trials * person) / (prior + n_trials)`` of means and variances, or of
-            covariance matrices. Where `strategy` has no statistic of a person it is an equal copy.
+            Uses ``(prior * population + n_trials * subject) / (prior + n_trials)`` of means and variances, or of
+            covariance matrices. Where `strategy` has no statistic of a subject it is an equal copy.
         """
         check_is_fitted(self, "n_chans_")
         signals = self._read(X)
-        adapted = copy.copy(self)  # arrays are shared, which is safe because none is written to
+        adapted = copy.copy(self)  # Sharing the arrays is safe, because none is written to.
         adapted.target_, adapted.n_target_ = None, 0
         adapted._add_to_target(signals)
         return adapted
 
     def stream(self):
-        """Return a causal normaliser, which learns the person's statistic trial by trial.
+        """Return a causal normaliser, which updates the subject's statistic trial by trial.
 
         Returns
         -------
         stream : StreamingNormalizer
             Its ``transform`` takes trials in their order. Trial n is normalised with the statistic of trials
-            1 .. n, shrunk as in :meth:`adapt`; trials given to ``adapt`` or ``fit`` before count as earlier ones.
+            1 .. n, shrunk as in :meth:`adapt`; trials passed to ``adapt`` or ``fit`` before count as earlier ones.
         """
         check_is_fitted(self, "n_chans_")
         return StreamingNormalizer(copy.copy(self))
 
     def get_state(self):
-        """Return everything that was learnt as plain arrays and plain values, to be saved without pickle.
+        """Return all fitted attributes as arrays and JSON values, to be saved without pickle.
 
         Returns
         -------
         state : dict
-            ``settings`` can be written as JSON, ``arrays`` (name to ndarray) as safetensors. Labels of people
-            are no part of it.
+            ``settings`` can be written as JSON, ``arrays`` (name to ndarray) as safetensors. Labels of subjects
+            are not included.
         """
         check_is_fitted(self, "n_chans_")
-        arrays = {"people": self.people_, "target": self.target_}
-        settings = {"strategy": self.strategy, "prior": self.prior, "estimator": self.estimator}
-        settings |= {"n_chans": self.n_chans_, "n_target": self.n_target_}
+        arrays = {"statistics": self.statistics_, "target": self.target_}
+        settings = {**self.get_params(), "n_chans": self.n_chans_, "n_target": self.n_target_}
         return {
             "settings": settings,
             "arrays": {name: array for name, array in arrays.items() if array is not None},
@@ -368,7 +365,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
 
     @classmethod
     def from_state(cls, state):
-        """Make a fitted normaliser again from what :meth:`get_state` returned.
+        """Return the fitted normaliser whose :meth:`get_state` this is.
 
         Parameters
         ----------
@@ -378,13 +375,44 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         Returns
         -------
         normalizer : SubjectNormalizer
-            Transforms, adapts and streams as the one that was saved; its people are numbered from 0.
+            Transforms, adapts and streams as the one that was saved; its subjects are numbered from 0.
         """
         settings, arrays = dict(state["settings"]), state["arrays"]
-        n_target = settings.pop("n_target")
-        people = arrays.get("people")
-        normalizer = cls.from_people(
-            subjects=np.arange(0 if people is None else len(people)), statistics=people, **settings
-        )
+        n_target, statistics = settings.pop("n_target"), arrays.get("statistics")
+        subjects = np.arange(0 if statistics is None else len(statistics))
+        normalizer = cls.from_statistics(subjects=subjects, statistics=statistics, **settings)
         normalizer.target_, normalizer.n_target_ = arrays.get("target"), n_target
         return normalizer
+
+
+class StreamingNormalizer:
+    """Causal normaliser: trial n is mapped with the statistic of trials 1 .. n, shrunk by the prior.
+
+    Parameters
+    ----------
+    normalizer : SubjectNormalizer
+        Fitted normaliser, which this one changes.
+    """
+
+    def __init__(self, normalizer):
+        self.normalizer = normalizer
+
+    def transform(self, X):
+        """Normalise the next trials.
+
+        Parameters
+        ----------
+        X : array-like, Tensor, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
+            Trials in their order.
+
+        Returns
+        -------
+        X : ndarray of shape (n_trials, n_chans, n_times)
+            Normalised signals.
+        """
+        signals = self.normalizer._read(X)
+        return np.concatenate([self._transform_one(trial[None]) for trial in signals])
+
+    def _transform_one(self, trial):
+        self.normalizer._add_to_target(trial)
+        return self.normalizer.transform(trial)

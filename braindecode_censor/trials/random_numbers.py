@@ -1,13 +1,13 @@
-"""Random numbers that are a function of (seed, step, place): without a state, and equal on every device.
+"""Random numbers that are a function of (seed, step, counter): without a state, and equal on every device.
 
-A training alone and the same training among others can so draw the same numbers, whatever runs beside it.
+So a training draws the same numbers alone and as a replica of a fleet.
 """
 
 from functools import lru_cache
 
 import torch
 
-__all__ = ["mix", "noise", "normal", "places", "uniform"]
+__all__ = ["counters", "mix", "noise", "normal", "uniform"]
 
 # Constants of SplitMix64, as torch's signed integers wrap around.
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
@@ -17,7 +17,7 @@ _TABLE = 2**18
 
 
 def mix(*numbers):
-    """Mix whole numbers into one that looks random: the finaliser of SplitMix64, once per number.
+    """Hash integers into one by the finaliser of SplitMix64, once per integer.
 
     References
     ----------
@@ -37,36 +37,34 @@ def _finalize(x):
 
 
 def _shift(x, n):
-    """Shift to the right and fill up with zeros; torch's own operator repeats the sign."""
+    """Shift to the right and fill with zeros; torch's operator repeats the sign."""
     return (x >> n) & (2 ** (64 - n) - 1)
 
 
-def places(shape, device):
-    """Number the places of an array, far enough apart that the numbers of neighbours have nothing in common."""
+def counters(shape, device):
+    """Return one integer per element of an array, whose differences are large enough for independent numbers."""
     return torch.arange(torch.Size(shape).numel(), device=device) * _GOLDEN
 
 
 def uniform(stream, shape):
-    """Draw numbers in [0, 1)."""
-    bits = _finalize(stream.unsqueeze(1) + places(shape, stream.device))
+    """Return uniform numbers in [0, 1) for each stream, (n_streams, *shape)."""
+    bits = _finalize(stream.unsqueeze(1) + counters(shape, stream.device))
     return (_shift(bits, 40).float() * 2.0**-24).unflatten(1, shape)
 
 
 def normal(stream, shape):
-    """Draw standard normal numbers."""
+    """Return standard normal numbers for each stream, (n_streams, *shape)."""
     return _quantile(uniform(stream, shape))
 
 
 def _quantile(u):
-    """Map numbers of :func:`uniform` to normal ones; the middles of their steps, so that none is 0 or 1.
-
-    In single precision the middle of the last step would be 1, whose quantile is infinite.
-    """
+    """Return normal quantiles of the middles of the steps of :func:`uniform`, of which none is 0 or 1."""
+    # In single precision the middle of the last step would be 1, whose quantile is infinite.
     return torch.special.ndtri(u.double() + 2.0**-25).float()
 
 
 def noise(stream, shape, n_times):
-    """Draw white noise, many times faster than number by number."""
+    """Return white noise, (n_streams, *shape, n_times), from random rows of a table, which is fast."""
     table = _table(n_times, stream.device)
     start = (uniform(stream, shape) * _TABLE).long()
     return table.unfold(0, n_times, 1).index_select(0, start.flatten()).view(*start.shape, n_times)

@@ -1,4 +1,4 @@
-"""Which subject validates: one per fit, and another one in every fold of a leave-one-subject-out run."""
+"""Choice of the validation subject: one per fit, and another one in every leave-one-subject-out fold."""
 
 import hashlib
 import re
@@ -12,12 +12,12 @@ _NUMBERED = re.compile(r"^(\D*)(\d+)(\D*)$")
 
 
 def validation_subject(subjects, all_subjects=None):
-    """Choose the validation subject: the successor of the one that is missing.
+    """Return the validation subject: the successor of the one that is missing.
 
     Parameters
     ----------
     subjects : array-like of shape (n_trials,)
-        Subject of every trial that may be trained on. The test subject's trials are not among them.
+        Subject of every training trial. The test subject's trials are not among them.
     all_subjects : sequence or None
         All subjects of the study, in order. None infers it from the labels.
 
@@ -28,20 +28,17 @@ def validation_subject(subjects, all_subjects=None):
 
     Notes
     -----
-    In a leave-one-subject-out run over all M subjects of a study, fold m trains without subject m, and this rule
-    answers the next one of all (cyclically), so each subject validates exactly once. When several are
-    missing (grouped folds, a grid search inside a fold) the choice still turns with each of them: it starts
-    ``sum(positions of the missing) + number of the missing`` places into the list of all and takes the first
-    subject that is there.
+    In a leave-one-subject-out run over all M subjects of a study, fold m trains without subject m. This rule returns
+    the next one of all (cyclically), so each subject validates exactly once. When several are missing (grouped
+    folds, a grid search inside a fold), the choice still rotates with each of them: it starts at ``sum(indices of the
+    missing) + number of the missing`` in the list of all and takes the first subject that is present.
 
-    An estimator sees only the labels of the trials it may train on. If those are consecutive numbers, or
-    names that differ in a number alone (``S01``, ``S02``), with one hole or none, the missing subject is the
-    hole or one of the two ends, and both ends have the lowest subject as their successor: the list is not
-    needed. With gaps or free names *no* rule that sees only the training labels can use every subject once.
-    (For three subjects out of four or more it would have to orient each pair of subjects so that every triple
-    forms a cycle, which no tournament on four vertices does.) Then pass `all_subjects`; without it the choice is
-    still deterministic and still turns, but some subjects validate twice and others never, and a warning
-    says so.
+    An estimator sees only the labels of its training trials. If those are consecutive numbers, or names that differ
+    in a number alone (``S01``, ``S02``), with at most one gap, the missing subject is the gap or one of the two ends.
+    Both ends have the lowest subject as their successor, so the list is not needed. With more gaps or free names *no*
+    rule that sees only the training labels can use every subject once. (For three subjects out of four or more it
+    would have to orient each pair of subjects so that every triple forms a cycle. No tournament on four vertices does
+    so.) Then pass `all_subjects`; without it some subjects validate twice and others never, and a warning says so.
 
     Examples
     --------
@@ -59,18 +56,18 @@ def validation_subject(subjects, all_subjects=None):
         digest = hashlib.sha256("\n".join(map(str, present)).encode()).digest()
         return present[int.from_bytes(digest[:8], "big") % len(present)]
     by_number = dict(zip(numbers, present))
-    # All subjects are all numbers from the first to the last; these may be too many to write them down.
+    # All subjects are all numbers from the first to the last; these may be too many for a list.
     first, size = min(numbers), max(numbers) - min(numbers) + 1
-    n_holes = size - len(by_number)
-    if n_holes > 1:
+    n_gaps = size - len(by_number)
+    if n_gaps > 1:
         _warn_unknown_subjects(present)
-    holes = size * (size - 1) // 2 - sum(number - first for number in by_number)  # sum of their positions
-    start = first + (holes + n_holes) % size
+    gap_sum = size * (size - 1) // 2 - sum(number - first for number in by_number)
+    start = first + (gap_sum + n_gaps) % size
     return by_number[min(by_number, key=lambda number: (number - start) % size)]
 
 
 def split_subject(subjects, valid_subject):
-    """Return the positions of the trials to train on and of those to validate on."""
+    """Return the indices of the training trials and of the validation trials."""
     subjects = np.asarray(subjects)
     if valid_subject is None:
         return np.arange(len(subjects)), np.arange(0)
@@ -85,17 +82,15 @@ def split_subject(subjects, valid_subject):
 
 
 def _successor(present, all_subjects, missing):
-    position = {subject: place for place, subject in enumerate(all_subjects)}
-    start = sum(position[subject] for subject in missing) + len(missing)
-    present = set(present.tolist() if isinstance(present, np.ndarray) else present)
-    turned = (all_subjects[(start + step) % len(all_subjects)] for step in range(len(all_subjects)))
-    chosen = next(subject for subject in turned if subject in present)
-    return np.asarray(chosen)[()]
+    index = {subject: k for k, subject in enumerate(all_subjects)}
+    start = sum(index[subject] for subject in missing) + len(missing)
+    present = set(present.tolist())
+    rotated = (all_subjects[(start + step) % len(all_subjects)] for step in range(len(all_subjects)))
+    return np.asarray(next(subject for subject in rotated if subject in present))[()]
 
 
 def _missing_subjects(present, all_subjects):
-    known = set(all_subjects)
-    unknown = [subject for subject in present.tolist() if subject not in known]
+    unknown = sorted(set(present.tolist()) - set(all_subjects))
     if unknown:
         raise ValueError(
             f"all_subjects={all_subjects!r} lacks the subjects {unknown}: it must list every subject of the study, "
@@ -120,8 +115,8 @@ def _numbers(present):
 
 def _warn_unknown_subjects(present):
     warnings.warn(
-        f"The subject labels {present.tolist()} are not consecutive, so the held-out subject cannot be told "
-        "from them and some subjects may validate more often than others. Pass all_subjects=[...] with all "
+        f"The subject labels {present.tolist()} are not consecutive, so they do not show which subject is "
+        "held out, and some subjects may validate more often than others. Pass all_subjects=[...] with all "
         "subjects of the study to use each of them once in a leave-one-subject-out run.",
         UserWarning,
         stacklevel=3,

@@ -1,4 +1,4 @@
-"""Trials that stay where they are, in a file or a dataset, and are read a few at a time."""
+"""Trials that stay in a file or a dataset, and are read block by block."""
 
 import numpy as np
 from torch.utils.data import ConcatDataset, Dataset
@@ -10,55 +10,55 @@ __all__ = [
     "check_finite",
     "is_stored",
     "read_blocks",
-    "take_part",
     "targets_of",
 ]
 
 #: Bytes of a dataset above which it is not copied into memory. Files (memmap, zarr, HDF5) never are.
 LARGEST_COPY = 2**31
-#: Trials that are read at a time where all are looked at once.
+#: Trials that are read at a time.
 BLOCK = 64
 
 
 def is_stored(X):
-    """Tell whether trials are to be read a few at a time."""
+    """Return whether trials are to be read block by block."""
     if isinstance(X, Dataset):
         return bool(len(X)) and len(X) * np.asarray(X[0][0]).nbytes > LARGEST_COPY
     if isinstance(X, np.ndarray):
         return isinstance(X, np.memmap)
-    outside = not hasattr(X, "detach") and not isinstance(X, list | tuple)  # neither a tensor nor a list
-    return outside and all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
+    is_file = not hasattr(X, "detach") and not isinstance(X, list | tuple)  # neither a tensor nor a list
+    return is_file and all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
 
 
 class StoredSignals:
-    """Signals that are read when they are asked for, and look like an array otherwise."""
+    """Signals that are read, and mapped, when they are indexed, and look like an array otherwise."""
 
     ndim = 3
 
-    def __init__(self, source, places=None, change=None, dtype=None):
-        self.source, self.places, self.change = source, places, change
-        shape, kept = getattr(source, "shape", None), getattr(source, "dtype", None)
+    def __init__(self, source, rows=None, function=None, dtype=None):
+        self.source, self.rows, self.function = source, rows, function
+        shape, source_dtype = getattr(source, "shape", None), getattr(source, "dtype", None)
         if isinstance(source, Dataset):
             first = np.asarray(source[0][0])
-            shape, kept = (len(source), *first.shape), first.dtype
-        self.shape = (shape[0] if places is None else len(places), *shape[1:])
-        wide = np.issubdtype(kept, np.floating) and kept.itemsize >= 4
-        self.dtype = np.dtype(dtype or (kept if wide else np.float32))
+            shape, source_dtype = (len(source), *first.shape), first.dtype
+        self.shape = (shape[0] if rows is None else len(rows), *shape[1:])
+        is_wide = np.issubdtype(source_dtype, np.floating) and source_dtype.itemsize >= 4
+        self.dtype = np.dtype(dtype or (source_dtype if is_wide else np.float32))
 
     def __len__(self):
         return self.shape[0]
 
-    def __getitem__(self, index):
-        if isinstance(index, slice):
-            index = np.arange(*index.indices(len(self)))
-        index = np.asarray(index)
-        index = np.flatnonzero(index) if index.dtype == bool else index
-        if index.ndim == 0:
-            return self[index[None]][0]
-        places = index if self.places is None else self.places[index]
-        block = _read(self.source, places).astype(self.dtype, copy=False)
-        check_finite(block, index)
-        return block if self.change is None else self.change(block, index)
+    def __getitem__(self, idx):
+        if isinstance(idx, slice):
+            idx = np.arange(*idx.indices(len(self)))
+        idx = np.asarray(idx)
+        idx = np.flatnonzero(idx) if idx.dtype == bool else idx
+        if idx.ndim == 0:
+            return self[idx[None]][0]
+        block = _read(self.source, idx if self.rows is None else self.rows[idx]).astype(
+            self.dtype, copy=False
+        )
+        check_finite(block, idx)
+        return block if self.function is None else self.function(block, idx)
 
     def __iter__(self):
         for block in read_blocks(self):
@@ -72,7 +72,7 @@ class StoredSignals:
 
     def __getstate__(self):
         state = dict(vars(self))
-        if isinstance(self.source, np.memmap):  # its name travels, not its content
+        if isinstance(self.source, np.memmap):  # Pickle its name instead of its content.
             state["source"] = _describe_file(self.source)
         return state
 
@@ -89,39 +89,38 @@ class StoredSignals:
 
     @property
     def nbytes(self):
-        """Bytes that the signals would fill in memory."""
+        """Bytes of the signals in memory."""
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
-    def part(self, positions):
+    def subset(self, idx):
         """Return some of the trials, without reading them."""
-        places = positions if self.places is None else self.places[positions]
-        return StoredSignals(self.source, places, dtype=self.dtype)
+        return StoredSignals(self.source, idx if self.rows is None else self.rows[idx], dtype=self.dtype)
 
-    def changed(self, change):
-        """Return the signals as they will be after a change, without reading them."""
-        return StoredSignals(self.source, self.places, change, self.dtype)
+    def mapped(self, function):
+        """Return the signals after a function of a block and its indices, without reading them."""
+        return StoredSignals(self.source, self.rows, function, self.dtype)
 
     def astype(self, dtype):
         """Return the signals in another precision, without reading them."""
-        return StoredSignals(self.source, self.places, self.change, dtype)
+        return StoredSignals(self.source, self.rows, self.function, dtype)
 
 
-def _read(source, places):
+def _read(source, rows):
     if isinstance(source, Dataset):
-        return np.stack([np.asarray(source[int(place)][0]) for place in places])
+        return np.stack([np.asarray(source[int(row)][0]) for row in rows])
     if isinstance(source, np.ndarray):
-        return np.asarray(source)[places]
-    ordered, where = np.unique(places, return_inverse=True)
-    if ordered[-1] - ordered[0] + 1 == len(ordered):
-        ordered = slice(int(ordered[0]), int(ordered[-1]) + 1)
-    return np.asarray(source[ordered])[where]
+        return np.asarray(source)[rows]
+    unique_rows, order = np.unique(rows, return_inverse=True)
+    if unique_rows[-1] - unique_rows[0] + 1 == len(unique_rows):
+        unique_rows = slice(int(unique_rows[0]), int(unique_rows[-1]) + 1)
+    return np.asarray(source[unique_rows])[order]
 
 
 def _describe_file(array):
     if not array.flags.c_contiguous:
         raise ValueError(
-            "X is a view of a file that skips or turns numbers, which other processes cannot open: write the trials "
-            "one after the other into a file of their own, or use n_jobs=1."
+            "X is a view of a file that skips or reverses numbers, which other processes cannot open: write the trials "
+            "one after the other into a new file, or use n_jobs=1."
         )
     root = array
     while isinstance(root.base, np.memmap):
@@ -130,37 +129,33 @@ def _describe_file(array):
     return {"filename": str(root.filename), "dtype": array.dtype, "shape": array.shape, "offset": int(offset)}
 
 
-def take_part(X, positions):
-    """Return some trials: a copy of what is in memory, and a view of what is not."""
-    return X.part(positions) if isinstance(X, StoredSignals) else X[positions]
+def read_blocks(X, idx=None):
+    """Yield trials block by block."""
+    for start in range(0, len(X) if idx is None else len(idx), BLOCK):
+        block = slice(start, start + BLOCK)
+        yield X[block] if idx is None else X[idx[block]]
 
 
-def read_blocks(X, positions=None):
-    """Read trials one block after the other."""
-    n_trials = len(X) if positions is None else len(positions)
-    for start in range(0, n_trials, BLOCK):
-        here = slice(start, min(start + BLOCK, n_trials))
-        yield X[here] if positions is None else X[positions[here]]
-
-
-def check_finite(signals, places=None):
-    """Raise for signals that are no numbers."""
-    if np.isfinite(signals.sum(dtype=np.float64)):  # one pass; the sum of huge numbers alone may overflow
+def check_finite(signals, idx=None):
+    """Raise for NaN and infinite values."""
+    if np.isfinite(
+        signals.sum(dtype=np.float64)
+    ):  # This takes one pass; the sum of huge numbers may overflow.
         return
     finite = np.isfinite(signals).all(axis=(1, 2))
     if not finite.all():
         first = np.flatnonzero(~finite)[0]
         raise ValueError(
             f"X has NaN or infinite values in {(~finite).sum()} of {len(finite)} trials, first in trial "
-            f"{first if places is None else places[first]}: drop or interpolate them."
+            f"{first if idx is None else idx[first]}: drop or interpolate them."
         )
 
 
 def targets_of(dataset):
-    """Return the classes of a dataset's trials, without reading signals where the dataset knows them."""
+    """Return the classes of a dataset's trials, without reading signals where the dataset has an array of them."""
     if isinstance(dataset, ConcatDataset):
-        return np.concatenate([targets_of(part) for part in dataset.datasets])
-    known = getattr(dataset, "y", None)
-    if known is not None and len(known) == len(dataset):
-        return np.asarray(known)
-    return np.asarray([dataset[place][1] for place in range(len(dataset))])
+        return np.concatenate([targets_of(block) for block in dataset.datasets])
+    y = getattr(dataset, "y", None)
+    if y is not None and len(y) == len(dataset):
+        return np.asarray(y)
+    return np.asarray([dataset[k][1] for k in range(len(dataset))])

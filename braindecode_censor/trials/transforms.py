@@ -1,8 +1,8 @@
-"""Augmentations of training batches that a fleet can apply to all its members at once.
+"""Augmentations of training batches that a fleet can apply to all its replicas at once.
 
-Each is a ``Transform`` of :mod:`braindecode.augmentation`. Its random numbers are a function of a member's seed and
-step (see :mod:`~braindecode_censor.trials.random_numbers`), so that a training among others sees the batches that it
-would see alone.
+Each is a ``Transform`` of :mod:`braindecode.augmentation`. Its random numbers are a function of a replica's seed and
+step (see :mod:`~braindecode_censor.trials.random_numbers`), so that a replica gets the batches that it would get
+alone.
 """
 
 import torch
@@ -15,13 +15,13 @@ __all__ = ["ChannelGains", "ChannelsDropout", "CircularTimeShift", "CountedTrans
 
 
 class CountedTransform(Transform):
-    """A transform whose random numbers are counted; subclasses say in :meth:`change` what it does."""
+    """Base of transforms whose random numbers are a function of seed and step; subclasses define :meth:`change`."""
 
     def __init__(self, probability=1.0, random_state=None):
         super().__init__(probability=probability, random_state=random_state)
 
     def forward(self, X, y=None):
-        """Change a batch, as every ``Transform`` does."""
+        """Transform a batch, as every ``Transform`` does."""
         X = torch.as_tensor(X).float()
         stream = torch.tensor([self.rng.randint(2**31 - 1)], device=X.device)
         batch = X.reshape(1, -1, *X.shape[-2:])
@@ -29,20 +29,20 @@ class CountedTransform(Transform):
         return changed if y is None else (changed, y)
 
     def change_some(self, X, stream):
-        """Change the batches of all members, each trial with the transform's probability."""
+        """Transform the batches of all replicas, each trial with the transform's probability."""
         changed = self.change(X, stream)
         if self.probability == 1:
             return changed
-        chosen = uniform(mix(stream, 1), (X.shape[1], 1, 1)) < self.probability
-        return torch.where(chosen, changed, X)
+        is_changed = uniform(mix(stream, 1), (X.shape[1], 1, 1)) < self.probability
+        return torch.where(is_changed, changed, X)
 
     def change(self, X, stream):
-        """Change all trials."""
+        """Transform all trials, (n_replicas, n_trials, n_chans, n_times)."""
         raise NotImplementedError
 
 
 class CircularTimeShift(CountedTransform):
-    """Shift every trial in time by a few samples; what leaves at one end enters at the other."""
+    """Shift every trial in time by a few samples, cyclically."""
 
     def __init__(self, probability=1.0, max_shift=0.05, random_state=None):
         super().__init__(probability, random_state)
@@ -58,7 +58,7 @@ class CircularTimeShift(CountedTransform):
 
 
 class ChannelGains(CountedTransform):
-    """Multiply every channel of every trial by a random gain, as electrodes and skins differ."""
+    """Multiply every channel of every trial by a random gain, because electrodes and skins differ."""
 
     def __init__(self, probability=1.0, std=0.1, random_state=None):
         super().__init__(probability, random_state)

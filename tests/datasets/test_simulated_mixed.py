@@ -5,7 +5,7 @@ import pytest
 
 from braindecode_censor.datasets import EpochsParadigm, SimulatedSubjects, default_paradigm
 from braindecode_censor.datasets.simulated_mixed import mixing_matrix, topographies
-from braindecode_censor.trials.normalize import normalize_people
+from braindecode_censor.trials.normalizations import normalize_subjects
 from studies import linear_reference as linear
 
 
@@ -17,7 +17,7 @@ def averages(X):
 def transfer(dataset, how):
     """Return the accuracy on people left out, all trials normalised by their own person's statistics."""
     X, y, subjects = dataset.arrays()
-    return linear.across(averages(normalize_people(X, subjects, how)), y, subjects)
+    return linear.across(averages(normalize_subjects(X, subjects, how)), y, subjects)
 
 
 @pytest.mark.parametrize("snr", [0.3, 0.6])

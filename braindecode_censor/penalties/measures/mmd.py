@@ -7,7 +7,7 @@ import torch
 from braindecode_censor.numerics.groups import group_ranks, same_group
 from braindecode_censor.numerics.kernels import make_kernel, squared_distances
 from braindecode_censor.numerics.lengthscales import make_lengthscale
-from braindecode_censor.penalties.batch import cell_rows, one_hot_rows
+from braindecode_censor.penalties.batch import Batch, cell_rows, one_hot_rows
 from braindecode_censor.penalties.measures.base import Measure
 from braindecode_censor.penalties.measures.contrasts import OneVersusAll, make_contrast
 from braindecode_censor.penalties.ranges import Choice, Range
@@ -225,7 +225,7 @@ def _renumber(batch):
         return batch
     ranks, _ = group_ranks(same_group(batch.s))
     noise = None if batch.noise is None else batch.noise[(slice(n_trials),) * batch.noise.ndim]
-    return batch._replace(s=ranks, n_subjects=n_trials, noise=noise)
+    return Batch(ranks, batch.y, n_trials, batch.n_classes, batch.continuous, noise)
 
 
 class PairMMD(MMD):

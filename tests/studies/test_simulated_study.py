@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "front_simulated.py"
+SCRIPT = Path(__file__).parents[2] / "studies" / "front_simulated.py"
 
 
 @pytest.fixture
