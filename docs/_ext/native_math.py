@@ -1,4 +1,4 @@
-"""Formulas as MathML, which every browser draws by itself: no script, no font, no network.
+"""Formulas as MathML, which browsers draw without scripts, fonts or network.
 
 Docutils has a converter from LaTeX; Sphinx's own renderers need MathJax from a server or a TeX installation.
 """
@@ -12,12 +12,12 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
 LOGGER = logging.getLogger(__name__)
-# The converter lacks these; a browser sizes parentheses by itself.
+# The converter does not know these; browsers set the size of parentheses themselves.
 FIXED_SIZES = re.compile(r"\\[bB]igg?[lrm]?(?![a-zA-Z])")
 
 
 def convert(node, *, as_block):
-    """Return the MathML of a formula's node."""
+    """Return the MathML of a formula."""
     source = FIXED_SIZES.sub("", node.astext()).strip()
     source = source.replace(r"\begin{align*}", r"\begin{aligned}").replace(r"\end{align*}", r"\end{aligned}")
     if as_block and ("\\\\" in source or "&" in source) and "\\begin" not in source:
@@ -30,13 +30,13 @@ def convert(node, *, as_block):
 
 
 def visit_inline(self, node):
-    """Write a formula in a line."""
+    """Write an inline formula."""
     self.body.append(convert(node, as_block=False))
     raise nodes.SkipNode
 
 
 def visit_block(self, node):
-    """Write a formula of its own."""
+    """Write a displayed formula."""
     self.body.append(self.starttag(node, "div", CLASS="math"))
     self.body.append(convert(node, as_block=True) + "</div>\n")
     raise nodes.SkipNode

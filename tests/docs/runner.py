@@ -1,7 +1,7 @@
-"""Run a script in a process of its own, without paying for its imports each time.
+"""Run scripts in processes that are forked from one with all imports.
 
-A fork server imports Braindecode, MOABB and torch once per test worker (about ten seconds) and forks for every script,
-so no script sees what another one registered, patched or filtered.
+A fork server imports Braindecode, MOABB and torch once per test worker, which takes about ten seconds. No script sees
+what another one has registered, patched or filtered.
 """
 
 import gc
@@ -21,18 +21,17 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Run(NamedTuple):
-    """What a script left behind."""
+    """Exit code, output and processor time of a script."""
 
     code: int
     output: str
     seconds: float
-    figures: int
 
 
 def run_script(path, folder, timeout=300, arguments=(), figures=None):
-    """Run a Python file in `folder`, with temporary files, caches and settings in there, and without network.
+    """Run a Python file in `folder`, which also takes temporary files and settings, and without network.
 
-    Reports of it draw `figures` alone, if these are given: all of them take most of a report's time.
+    Reports draw only these `figures`, because all of them take most of a report's time.
     """
     arguments = [*map(str, arguments)]
     process = fork_server().Process(target=_work, args=(str(path), str(folder), arguments, figures))
@@ -42,8 +41,8 @@ def run_script(path, folder, timeout=300, arguments=(), figures=None):
         process.kill()
         process.join()
     output = (folder / "output.txt").read_text()
-    last = re.search(r"^cpu ([\d.]+) figures (\d+)$", output, re.MULTILINE)
-    return Run(process.exitcode, output, float(last[1]) if last else 0.0, int(last[2]) if last else 0)
+    last = re.search(r"^cpu ([\d.]+)$", output, re.MULTILINE)
+    return Run(process.exitcode, output, float(last[1]) if last else 0.0)
 
 
 def python_blocks(path):
@@ -57,7 +56,7 @@ def _work(path, folder, arguments, figures):
 
     from braindecode_censor.paper import page
 
-    gc.freeze()  # what was imported is no garbage
+    gc.freeze()  # Imports are no garbage.
     if figures is not None:
         page.PLOTS = [plot for plot in page.PLOTS if plot.name in figures]
     with open(Path(folder, "output.txt"), "w") as file:
@@ -72,7 +71,7 @@ def _work(path, folder, arguments, figures):
     socket.socket.connect = _no_network
     started = time.process_time()
     runpy.run_path(path, run_name="__main__")
-    print(f"cpu {time.process_time() - started:.1f} figures {len(plt.get_fignums())}", flush=True)
+    print(f"cpu {time.process_time() - started:.1f}", flush=True)
 
 
 def _no_network(*args):

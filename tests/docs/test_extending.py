@@ -1,55 +1,49 @@
-"""Can what a user registers go all the way: search, cross-validation, selection, figures, fleets, files?"""
+"""Recipes of the page on extending: the files that it shows, the lines that register them, the code that uses them."""
 
-import numpy as np
+import re
+
 import pytest
-from matplotlib.text import Text
-from subjects import mixed_subjects
-from tiny import TRAINING, run
+from docs.runner import ROOT, run_script
 
-import braindecode_censor as bc
-from braindecode_censor.figures import plot_ranks, plot_results, plot_training, plot_weights
-from braindecode_censor.figures.folder import read_results
-from braindecode_censor.fleet import train_fleet
-from braindecode_censor.paper import selection
-from braindecode_censor.penalties.batch import cell_rows
-from braindecode_censor.penalties.measures import MEASURES, Measure
-from braindecode_censor.trials.people import TRIALWISE
-
-
-class MeanDistance(Measure):
-    def censor(self, z, batch):
-        _, cells = cell_rows(batch, z.dtype)
-        means = cells @ z / cells.sum(-1, keepdim=True).clamp_min(1)
-        return ((means - z.mean(0)) ** 2).mean()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_autotransfer_chooses_a_registered_measure(tmp_path, monkeypatch):
-    monkeypatch.setitem(MEASURES, "mean-distance", MeanDistance)
-    rule = "score_valid", np.min, False, "highest validation accuracy of the worst"
-    monkeypatch.setitem(selection.SELECTION_RULES, "worst", rule)
-    grid = [{"method": "mean-distance", "weight": [0.1, 0.2]}]
-    result = run(tmp_path, grid, training={**TRAINING, "max_epochs": 1})
-    assert result.selected.startswith("mean-distance-marginal-0.")
-    assert "mean-distance" in result.table.index
-    assert "AutoTransfer (worst)" in result.table.index
-    drawn = read_results(tmp_path)
-    for module in (plot_results, plot_weights, plot_ranks, plot_training):
-        figure = module.PLOT.figure(drawn)
-        words = [text.get_text() for text in figure.findobj(Text)]
-        assert any("mean-distance" in word for word in words), module.__name__
+PAGE = (ROOT / "docs" / "extending.md").read_text()
+SECTIONS = {text.partition("\n")[0]: text for text in PAGE.split("\n## ")[1:]}
+RECIPES = ["A candidate", "A score estimator", "A measure", "A dataset", "Other registries"]
+# Whether what was registered goes through training, and not only through the factory, is asked after the page's code.
+AFTERWARDS = {
+    "A candidate": "assert set(clf.leaderboard_['candidate']) >= {'waveform', 'log-power'}",
+    "A score estimator": """
+import numpy as np
+X, y = np.random.default_rng(0).normal(size=(36, 4, 64)).astype("float32"), np.arange(36) % 2
+clf.set_params(max_steps=2, random_state=0).fit(X, y, subjects=np.arange(36) // 12)
+penalty = clf.history[-1, "subject_penalty"]
+assert np.isfinite(penalty) and penalty != 0
+""",
+    "A measure": """
+assert z.grad.abs().sum() > 0
+data = {"n_subjects": 4, "n_trials": 16, "n_chans": 4, "sfreq": 64.0, "duration": 1.0}
+training = {"max_epochs": 1, "batch_size": 16, "module__F1": 2, "module__D": 1}
+experiment = bc.AutoTransfer("simulated", "out", grid, dataset_options=data, training=training, n_top=1)
+result = experiment.run(report=False, verbose=0)
+assert result.selected.startswith("mean-distance-") and "mean-distance" in result.table.index
+""",
+    "A dataset": "assert X.shape[:2] == (4 * 28, 2) and experiment.plan()['trainings']['total'] > 0",
+    "Other registries": "",
+}
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_registered_normalisation_trains_in_a_fleet_and_comes_back_from_a_file(tmp_path, monkeypatch):
-    monkeypatch.setitem(TRIALWISE, "halved", lambda X: X / 2)
-    X, y, people = mixed_subjects(3, 12)
-    options = {"penalty": None, "normalize": "halved", "max_steps": 2, "module__F1": 2, "module__D": 1}
-    alone = bc.CensoredEEGClassifier(**options).fit(X, y, subjects=people)
-    assert np.array_equal(alone.normalizer_.transform(X), X / 2)
-    (member,) = train_fleet([(0, bc.CensoredEEGClassifier(**options), np.arange(len(y)))], X, y, people)
-    assert np.allclose(member.clf.predict_proba(X), alone.predict_proba(X), atol=1e-5)
-    alone.save(tmp_path / "clf")
-    loaded = bc.CensoredEEGClassifier.load(tmp_path / "clf")
-    assert np.array_equal(loaded.predict_proba(X), alone.predict_proba(X))
-    assert np.array_equal(loaded.adapt(X[:6]).normalizer_.transform(X), X / 2)
+@pytest.mark.parametrize("title", RECIPES)
+def test_recipe_runs_as_printed(title, tmp_path):
+    code = []
+    for block in re.findall(r"```python\n(.*?)```", SECTIONS[title], re.DOTALL):
+        if name := re.match(r"# (\w+\.py)\n", block):
+            (tmp_path / name[1]).write_text(block)
+        else:
+            code.append(block)
+    script = tmp_path / "main.py"
+    script.write_text("\n".join([*code, AFTERWARDS[title]]))
+    run = run_script(script, tmp_path)
+    assert run.code == 0, run.output[-3000:]
+
+
+def test_every_section_with_code_is_a_recipe():
+    assert [title for title, text in SECTIONS.items() if "```python" in text] == RECIPES

@@ -3,7 +3,7 @@
 import pytest
 from docs.runner import ROOT, python_blocks, run_script
 
-PAGES = ["choosing_mode", "extending", "new_person", "quickstart", "recipe"]
+PAGES = ["choosing_mode", "new_person", "quickstart", "recipe"]
 
 
 @pytest.mark.parametrize("page", PAGES)
