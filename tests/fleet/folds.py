@@ -18,14 +18,16 @@ class Double(CensoredEEGClassifier):
     """The estimator in double precision, with the dropout masks that a fleet computes from seed and step."""
 
     def _to_tensor(self, signals):
-        return super()._to_tensor(signals).double()  # Braindecode's loader turns signals into single precision.
+        return (
+            super()._to_tensor(signals).double()
+        )  # Braindecode's loader turns signals into single precision.
 
     def initialize_module(self):
         super().initialize_module()
         self.module_.double()
         sizes = [self.signal_args_[name] for name in ("n_chans", "n_times")]
         batches = [torch.ones(n, *sizes, dtype=torch.float64) for n in (2, 3)]
-        self.sites = find_dropout_sites(copy.deepcopy(self.module_).cpu().train(), batches)
+        self.sites_ = find_dropout_sites(copy.deepcopy(self.module_).cpu().train(), batches)
         return self
 
     def initialize_criterion(self):
@@ -40,7 +42,7 @@ class Double(CensoredEEGClassifier):
         numbers = torch.tensor([[self.random_state], [self.step_ + 1]], device=self.device)
         masks = [
             hash_masks(*numbers, k, site.shape(len(x)), site.p, x.dtype)[0]
-            for k, site in enumerate(self.sites)
+            for k, site in enumerate(self.sites_)
         ]
         with ExternalMasks(masks):
             return super().infer(x, **fit_params)

@@ -1,4 +1,4 @@
-"""Is a member of a fleet the training that the estimator does alone, whatever the network?"""
+"""Is a replica the training that the estimator does by itself, whatever the network?"""
 
 import re
 
@@ -11,12 +11,11 @@ from torch.func import vmap
 
 from braindecode_censor import PAPER, CensoredEEGClassifier
 from braindecode_censor.fleet import train_fleet
-from braindecode_censor.fleet.compat import why_alone
-from braindecode_censor.fleet.masks import ExternalMasks, draw_masks, find_dropout_sites, hash_masks
+from braindecode_censor.fleet.compat import sequential_reason
+from braindecode_censor.fleet.masks import ExternalMasks, find_dropout_sites, hash_masks
 from braindecode_censor.fleet.network import Network
-from fleet.folds import Double, data
+from fleet.folds import Double, data, largest_difference
 
-SIZES = {"n_chans": 3, "n_times": 64, "n_outputs": 2}
 #: Small versions of the networks, with the layer of their latent code.
 NETWORKS = {
     "ShallowFBCSPNet": {
@@ -77,93 +76,45 @@ NETWORKS = {
         "module__num_heads": 2,
         "module__num_layers": 1,
     },
+    "EEGNet": {"layer": "drop_2", "fast": False, "module__F1": 2, "module__D": 2},
 }
-#: Twenty steps, and the last weights.
-STEPS = {"max_epochs": None, "max_steps": 20, "valid_subject": None, "keep": "last", "batch_size": 16}
+#: A few steps, and the last weights.
+STEPS = {"max_epochs": None, "max_steps": 12, "valid_subject": None, "keep": "last", "batch_size": 16}
 
 
-class Undropped(Double):
-    """In double precision and without dropout, also where a network has no argument for it."""
-
-    def initialize_module(self):
-        super().initialize_module()
-        for part in self.module_.modules():
-            if isinstance(part, nn.modules.dropout._DropoutNd):
-                part.p = 0.0
-            if hasattr(part, "att_drop"):
-                part.att_drop = 0.0
-        return self
-
-
-def train_both(name, kind=Undropped, **options):
-    """Two trainings of a network, without two different people, alone and together; the second has a penalty."""
+def train_both(options, *settings):
+    """Train replicas of one network by the estimator's own fit and in a fleet; each leaves out another subject."""
     X, y, subjects = data(n_subjects=3)
-    settings = {**PAPER, **STEPS, "module": name, **NETWORKS[name], **options}
-    own = {"penalty": None, "lr": 1e-3}, {"penalty": "adv", "censoring": "conditional", "weight": 0.3}
     tasks = [
-        (k, kind(**{**settings, "random_state": k, **one}), np.flatnonzero(subjects != k + 1))
-        for k, one in enumerate(own)
+        (k, Double(**{**PAPER, **STEPS, "random_state": k, **options, **setting}), subjects != k + 1)
+        for k, setting in enumerate(settings)
     ]
-    alone = [clone(clf).fit(X[seen], y[seen], subjects=subjects[seen]) for _, clf, seen in tasks]
-    together = {member.key: member for member in train_fleet(tasks, X, y, subjects)}
-    return alone, [together[k] for k in range(len(alone))]
-
-
-def largest_difference(one, other):
-    """Between weights and buffers."""
-    state = other.module_.state_dict()
-    assert state.keys() == one.module_.state_dict().keys()
-    return max((state[name] - tensor).abs().max() for name, tensor in one.module_.state_dict().items())
+    singles = [clone(clf).fit(X[mask], y[mask], subjects=subjects[mask]) for _, clf, mask in tasks]
+    tasks = [(k, clf, np.flatnonzero(mask)) for k, clf, mask in tasks]
+    fleet = {replica.key: replica for replica in train_fleet(tasks, X, y, subjects)}
+    assert not any(replica.error for replica in fleet.values())
+    return singles, [fleet[k].clf for k in range(len(singles))]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_equal_to_alone_after_twenty_steps(name):
-    """Without and with a penalty, side by side; batch norm's statistics too."""
-    alone, members = train_both(name)
-    for one, member in zip(alone, members):
-        assert member.error is None
-        assert one.step_ == member.clf.step_ == 20
-        assert largest_difference(one, member.clf) < 1e-8
-        columns = [c for c in one.history[0] if c == "train_loss" or c.startswith("subject_")]
+def test_replica_equals_single_training(name):
+    """Dropout in layers, of whole channels and within attention is on; the second replica has a penalty."""
+    settings = {"penalty": None}, {"penalty": "adv", "censoring": "conditional", "weight": 0.3}
+    singles, fleet = train_both({"module": name, **NETWORKS[name]}, *settings)
+    for single, clf in zip(singles, fleet):
+        assert single.step_ == clf.step_ == 12
+        assert largest_difference(single, clf) < 1e-8
+        columns = [c for c in single.history[0] if c == "train_loss" or c.startswith("subject_")]
         for column in columns:
-            np.testing.assert_allclose(member.clf.history[:, column], one.history[:, column], rtol=1e-6)
-    assert len(columns) > 2, "the penalty left no trace"
-    assert largest_difference(*(member.clf for member in members)) > 1e-3, "the comparison is blind"
+            np.testing.assert_allclose(clf.history[:, column], single.history[:, column], rtol=1e-6)
+    assert len(columns) > 2, "the penalty is not in the history"
+    assert largest_difference(*fleet) > 1e-3, "the comparison notices nothing"
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_dropout_is_what_each_would_draw_alone(name):
-    """In layers, of whole channels, and within attention: the same masks from the same seed, on a CPU."""
-    alone, members = train_both(name, Double, max_steps=3)
-    for one, member in zip(alone, members):
-        assert largest_difference(one, member.clf) < 1e-8
-
-
-@pytest.mark.parametrize("name", ["ATCNet", "EEGConformer"])
-def test_computed_dropout_is_each_members_own(name):
-    """As on a GPU: members differ, may be repeated, and do not depend on who else is there."""
-    X, y, subjects = data(n_subjects=3)
-
-    def train(seeds, kind=Double):
-        settings = {**PAPER, **STEPS, "max_steps": 2, "penalty": None, "module": name, **NETWORKS[name]}
-        tasks = [(seed, kind(**settings, random_state=seed), np.arange(len(y))) for seed in seeds]
-        members = train_fleet(tasks, X, y, subjects, masks="hashed")
-        return {member.key: member.clf for member in members}
-
-    whole, again, undropped = train([0, 1, 2]), train([1, 0]), train([0], Undropped)
-    for seed in (0, 1):
-        assert largest_difference(whole[seed], again[seed]) < 1e-9
-    assert largest_difference(whole[0], whole[1]) > 1e-3
-    assert largest_difference(whole[0], undropped[0]) > 1e-5
-
-
-def test_masks_of_members_with_equal_weights_differ():
-    """Two members that differ in nothing but their seed for dropout."""
+def test_masks_of_replicas_with_equal_weights_differ():
     network = Network(nn.Sequential(nn.Dropout(0.5), nn.Flatten(), nn.Linear(192, 2)), "2", 3, 64)
-    (place,) = network.sites
-    masks = hash_masks(
-        torch.tensor([0, 1]), torch.tensor([1, 1]), 0, place.shape(5), place.p, torch.float32
-    )
+    (site,) = network.sites
+    masks = hash_masks(torch.tensor([0, 1]), torch.tensor([1, 1]), 0, site.shape(5), site.p, torch.float32)
     theta, _ = network.replica_state(network.module)
     z, _ = vmap(lambda mask: network(network.layout.unpack(theta), torch.ones(5, 3, 64), (mask,)))(masks)
     assert z.shape == (2, 5, 192)
@@ -171,7 +122,7 @@ def test_masks_of_members_with_equal_weights_differ():
     assert 0.4 < (z[0] != z[1]).float().mean() < 0.6
 
 
-def test_places_of_dropout_in_the_order_of_the_calls():
+def test_dropout_sites_in_the_order_of_the_calls():
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
@@ -179,41 +130,42 @@ def test_places_of_dropout_in_the_order_of_the_calls():
 
         def forward(self, x):
             h = self.drop(self.first(x.unsqueeze(-1)).squeeze(-1))
-            h = nn.functional.dropout(h.mT, 0.1, self.training)  # lies in memory as before
+            h = nn.functional.dropout(h.mT, 0.1, self.training)
             heads = self.drop(h.reshape(-1, 32, 3))  # the second time, with two rows per trial
             q = heads.mT.unsqueeze(1)
-            return nn.functional.scaled_dot_product_attention(q, q, q, dropout_p=0.3).sum()
+            return nn.functional.scaled_dot_product_attention(q, q, q, dropout_p=0.3)
 
-    batches = [torch.randn(n, 3, 64) for n in (2, 3)]
-    places = find_dropout_sites(Net(), batches)
-    assert [place.p for place in places] == [0.5, 0.25, 0.1, 0.25, 0.3]
+    sites = find_dropout_sites(Net(), [torch.randn(n, 3, 64) for n in (2, 3)])
+    assert [site.p for site in sites] == [0.5, 0.25, 0.1, 0.25, 0.3]
     shapes = [(7, 3, 1, 1), (7, 3, 64), (7, 64, 3), (14, 32, 3), (14, 1, 3, 3)]
-    assert [place.shape(7) for place in places] == shapes
-    assert places[2].order == (0, 2, 1)
-    torch.manual_seed(0)
-    expected = Net()(batches[1])
-    generator = torch.Generator().manual_seed(0)
-    masks = [draw_masks([generator], p.shape(3), p.p, torch.float32, p.order)[0] for p in places]
+    assert [site.shape(7) for site in sites] == shapes
+    x, masks = torch.randn(7, 3, 64), [torch.rand(shape) for shape in shapes]
     with ExternalMasks(masks):
-        torch.testing.assert_close(Net()(batches[1]), expected)
+        actual = Net()(x)
+    h = ((x * masks[0].squeeze(-1) * masks[1]).mT * masks[2]).reshape(-1, 32, 3) * masks[3]
+    q = h.mT.unsqueeze(1)
+    expected = ((q @ q.mT / 32**0.5).softmax(-1) * masks[4]) @ q
+    torch.testing.assert_close(actual, expected)
 
 
-def test_a_parameter_without_gradient_is_not_decayed():
-    class Spare(nn.Module):
-        def __init__(self, n_chans, n_times, n_outputs):
-            super().__init__()
-            self.spare, self.frozen = nn.Parameter(torch.ones(3)), nn.Linear(4, 4)
-            self.frozen.requires_grad_(False)
-            self.first = nn.Linear(n_chans * n_times, 4)
-            self.last = nn.Linear(4, n_outputs)  # not under the usual name, and no penalty asks for it
+class Spare(nn.Module):
+    """Network with a parameter that gets no gradient, a frozen layer, and a last layer of another name."""
 
-        def forward(self, x):
-            return self.last(self.frozen(self.first(x.flatten(1))))
+    def __init__(self, n_chans, n_times, n_outputs):
+        super().__init__()
+        self.spare, self.frozen = nn.Parameter(torch.ones(3)), nn.Linear(4, 4)
+        self.frozen.requires_grad_(False)
+        self.first, self.last = nn.Linear(n_chans * n_times, 4), nn.Linear(4, n_outputs)
 
-    alone, (member,) = train_one(Spare, optimizer__weight_decay=0.5, penalty=None)
-    assert member.error is None
-    assert torch.equal(member.clf.module_.spare, torch.ones(3, dtype=torch.float64))
-    assert largest_difference(alone, member.clf) < 1e-8
+    def forward(self, x):
+        return self.last(self.frozen(self.first(x.flatten(1))))
+
+
+def test_parameter_without_gradient_is_not_decayed():
+    options = {"module": Spare, "optimizer__weight_decay": 0.5, "penalty": None, "max_steps": 3}
+    (single,), (clf,) = train_both(options, {})
+    assert torch.equal(clf.module_.spare, torch.ones(3, dtype=torch.float64))
+    assert largest_difference(single, clf) < 1e-8
 
 
 class _Head(nn.Module):
@@ -222,26 +174,19 @@ class _Head(nn.Module):
     def __init__(self, n_chans, n_times, n_outputs):
         super().__init__()
         self.first, self.final_layer = nn.Linear(n_chans * n_times, 4), nn.Linear(4, n_outputs)
-        self.register_buffer("seen", torch.zeros(()))
+        self.lstm = nn.LSTM(4, 4, batch_first=True)
+        self.register_buffer("mean", torch.zeros(()))
 
     def forward(self, x):
         return self.final_layer(self.between(self.first(x.flatten(1))))
 
 
 class Recurrent(_Head):
-    """It has a recurrent layer."""
-
-    def __init__(self, n_chans, n_times, n_outputs):
-        super().__init__(n_chans, n_times, n_outputs)
-        self.lstm = nn.LSTM(4, 4, batch_first=True)
-
     def between(self, h):
         return self.lstm(h.unsqueeze(1))[0].squeeze(1)
 
 
-class Deciding(_Head):
-    """It looks at values."""
-
+class Branching(_Head):
     def between(self, h):
         return h if h.mean() > 0 else -h
 
@@ -258,11 +203,11 @@ class Replacing(_Head):
 
     def between(self, h):
         if self.training:
-            self.seen = 0.9 * self.seen + h.detach().mean()
-        return h + 0.0 * self.seen
+            self.mean = 0.9 * self.mean + h.detach().mean()
+        return h + 0.0 * self.mean
 
 
-class Two(_Head):
+class Repeating(_Head):
     """It calls the layer of the code twice."""
 
     def between(self, h):
@@ -270,57 +215,26 @@ class Two(_Head):
 
 
 REASONS = {
-    Recurrent: "Error|differ|another",
-    Deciding: "data-dependent control flow",
+    Recurrent: "Error",
+    Branching: "data-dependent control flow",
     Noisy: "random",
-    Replacing: "another buffer seen",
-    Two: "calls layer 'final_layer' 2 times",
+    Replacing: "another buffer mean",
+    Repeating: "calls layer='final_layer' 2 times",
 }
 
 
-def train_one(module, kind=Double, **options):
-    """One training alone and in a fleet; with a penalty."""
-    X, y, subjects = data(n_subjects=3)
-    settings = {**PAPER, **STEPS, "max_steps": 3, "penalty": "mmd", "module": module, "random_state": 0}
-    clf = kind(**{**settings, **options})
-    alone = clone(clf).fit(X, y, subjects=subjects)
-    return alone, list(train_fleet([("key", clf, np.arange(len(y)))], X, y, subjects))
-
-
 @pytest.mark.parametrize("module", REASONS)
-def test_what_cannot_be_in_a_fleet_is_trained_by_itself(module):
-    alone, (member,) = train_one(module)
-    assert re.search(REASONS[module], member.alone)
-    assert member.key == "key"
-    assert member.error is None
-    assert largest_difference(alone, member.clf) == 0
+def test_unsupported_network_has_a_reason(module):
+    X, y, _ = data(n_subjects=3)
+    assert re.search(REASONS[module], sequential_reason(CensoredEEGClassifier(module), X, y))
 
 
-def test_a_lone_member_that_diverges_is_told():
-    X, y, subjects = data(n_subjects=3)
-    clf = Double(**{**PAPER, **STEPS, "module": Deciding, "penalty": None, "random_state": 0, "lr": 1e30})
-    (member,) = train_fleet([(0, clf, np.arange(len(y)))], X, y, subjects)
-    assert "not finite" in member.error
-
-
-def test_an_architecture_is_tried_once_and_nobodys_numbers_are_used_up(monkeypatch):
+def test_architecture_is_tried_once(monkeypatch):
+    X, y, _ = data(n_subjects=3)
     options = {"module": "ShallowFBCSPNet", **NETWORKS["ShallowFBCSPNet"], "module__n_filters_spat": 7}
     before = torch.get_rng_state()
-    assert why_alone(CensoredEEGClassifier(**options), SIZES) is None
-    assert torch.equal(torch.get_rng_state(), before)
-
-    def refuse(*args):
-        raise AssertionError("tried again")
-
-    monkeypatch.setattr("braindecode_censor.fleet.compat._try", refuse)
-    assert why_alone(CensoredEEGClassifier(**options, weight=3.0, lr=0.1), SIZES) is None
-    with pytest.raises(AssertionError, match="tried again"):
-        why_alone(CensoredEEGClassifier(**options), {**SIZES, "n_times": 80})
-
-
-def test_stock_eegnet_and_another_layer():
-    options = {"module__F1": 2, "module__D": 2, "module__drop_prob": 0.25, "layer": "drop_2"}
-    for fast in (True, False):
-        alone, (member,) = train_one("EEGNet", fast=fast, **options)
-        assert member.error is None
-        assert largest_difference(alone, member.clf) < 1e-8
+    assert sequential_reason(CensoredEEGClassifier(**options), X, y) is None
+    assert torch.equal(torch.get_rng_state(), before), "it used up random numbers"
+    monkeypatch.setattr("braindecode_censor.fleet.compat._try", lambda *_: "tried again")
+    assert sequential_reason(CensoredEEGClassifier(**options, weight=3.0, lr=0.1), X, y) is None
+    assert sequential_reason(CensoredEEGClassifier(**options), X[..., :60], y) == "tried again"
