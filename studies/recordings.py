@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 
 from braindecode_censor.datasets import EpochsFolder, default_paradigm
-from braindecode_censor.paper.data import sampling_rate
 from braindecode_censor.run.training import TrialData
 
 __all__ = ["find_recordings", "number_subjects", "read_recording"]
@@ -29,6 +28,15 @@ def read_recording(folder, **cut):
     paradigm = default_paradigm(dataset, **cut)
     X, y, metadata = paradigm.get_data(dataset)
     return number_subjects(X, y, metadata["subject"].to_numpy()), sampling_rate(dataset, paradigm)
+
+
+def sampling_rate(dataset, paradigm):
+    """Return the sampling rate of the trials that a paradigm cuts."""
+    if paradigm.resample:
+        return float(paradigm.resample)
+    subject = dataset.subject_list[0]
+    session = next(iter(dataset.get_data([subject])[subject].values()))
+    return float(next(iter(session.values())).info["sfreq"])
 
 
 def number_subjects(X, y, subjects):

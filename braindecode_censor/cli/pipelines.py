@@ -1,26 +1,34 @@
 """``autotransfer pipelines``: the YAML pipelines for ``moabb.benchmark``."""
 
 import json
+import shutil
+from pathlib import Path
+
+import braindecode_censor
 
 
 def add_command(commands):
     """Add the subcommand to the parser's subcommands."""
     parser = commands.add_parser(
         "pipelines",
-        help="list MOABB's YAML pipelines, or write them to a folder",
-        description="Without --out, list the pipelines that are installed. With --out, write them there, "
-        "where moabb.benchmark(pipelines=DIR) can put its lock files.",
+        help="list the YAML pipelines for MOABB, or copy them to a folder",
+        description="Without --out, list the installed pipelines. With --out, copy them to a folder in which "
+        "moabb.benchmark(pipelines=DIR) can write its lock files.",
     )
-    parser.add_argument("--out", help="folder to write to")
+    parser.add_argument("--out", metavar="DIR", help="folder to copy the pipelines to")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(args):
-    """List or write the pipelines."""
-    from braindecode_censor.paper.pipelines import pipelines_folder, write_pipelines
-
-    paths = write_pipelines(args.out) if args.out else sorted(pipelines_folder().glob("*.yml"))
+    """List or copy the pipelines."""
+    package = Path(braindecode_censor.__file__).parent
+    # A wheel has the folder inside the package, a checkout beside it.
+    parent = package if (package / "moabb_pipelines").is_dir() else package.parent
+    paths = sorted((parent / "moabb_pipelines").glob("*.yml"))
+    if args.out:
+        Path(args.out).mkdir(parents=True, exist_ok=True)
+        paths = [shutil.copy(path, args.out) for path in paths]
     paths = [str(path) for path in paths]
     print(json.dumps({"pipelines": paths}, indent=1) if args.json else "\n".join(paths))
     return 0

@@ -7,11 +7,12 @@ from pathlib import Path
 import moabb.paradigms
 from sklearn.preprocessing import LabelEncoder
 
-import braindecode_censor.datasets
-from braindecode_censor._check import check_choice
+from braindecode_censor._check import check_choice, suggest
 from braindecode_censor.datasets import (
+    DATASETS,
     PARADIGMS,
     EpochsFolder,
+    EpochsParadigm,
     default_paradigm,
     get_dataset,
     with_paper_scores,
@@ -21,7 +22,7 @@ from braindecode_censor.run.training import TrialData
 from braindecode_censor.storage.seal import digest
 from braindecode_censor.trials.splits import validation_subject
 
-__all__ = ["ExperimentData", "make_dataset", "make_paradigm", "sampling_rate"]
+__all__ = ["ExperimentData", "make_dataset", "make_paradigm"]
 
 _MOABB_PARADIGMS = (
     "LeftRightImagery",
@@ -68,16 +69,12 @@ def make_dataset(dataset, options):
         return dataset
     if Path(dataset).is_dir():
         return EpochsFolder(dataset, **options)
-    if isinstance(dataset, os.PathLike) or os.sep in dataset:
+    if dataset not in DATASETS:
         raise ValueError(
-            f"dataset={str(dataset)!r} is no folder: give a folder of epochs or a name of `autotransfer datasets`."
+            f"dataset={str(dataset)!r} is neither a folder nor a name of `autotransfer datasets`."
+            f"{suggest(dataset, DATASETS)}"
         )
-    try:
-        return get_dataset(dataset, **options)
-    except ValueError as error:
-        if Path(dataset).exists() or dataset in braindecode_censor.datasets.DATASETS:
-            raise
-        raise ValueError(f"{error} There is no folder of that name either.") from None
+    return get_dataset(dataset, **options)
 
 
 def make_paradigm(paradigm, dataset):
@@ -87,15 +84,5 @@ def make_paradigm(paradigm, dataset):
     if not isinstance(paradigm, str):
         return with_paper_scores(paradigm)
     paradigms = {name: getattr(moabb.paradigms, name) for name in _MOABB_PARADIGMS}
-    for paradigm_class in (*PARADIGMS.values(), braindecode_censor.datasets.EpochsParadigm):
-        paradigms[paradigm_class.__name__] = paradigm_class
+    paradigms |= {cls.__name__: cls for cls in (*PARADIGMS.values(), EpochsParadigm)}
     return with_paper_scores(paradigms[check_choice("paradigm", paradigm, paradigms)]())
-
-
-def sampling_rate(dataset, paradigm):
-    """Return the sampling rate of the trials that a paradigm cuts."""
-    if paradigm.resample:
-        return float(paradigm.resample)
-    subject = dataset.subject_list[0]
-    session = next(iter(dataset.get_data([subject])[subject].values()))
-    return float(next(iter(session.values())).info["sfreq"])

@@ -11,7 +11,7 @@ from braindecode_censor.paper import plan
 from braindecode_censor.paper.cluster import open_client
 from braindecode_censor.paper.data import ExperimentData, make_dataset, make_paradigm
 from braindecode_censor.paper.evaluation import cross_validate, make_pipelines, tidy
-from braindecode_censor.paper.grid import BASELINE, get_preset
+from braindecode_censor.paper.grid import BASELINE, get_preset, merge
 from braindecode_censor.paper.identity import open_experiment, read_experiment
 from braindecode_censor.paper.optuna_search import search
 from braindecode_censor.paper.references import make_references
@@ -94,15 +94,11 @@ class AutoTransfer:
         first = check_size("random_state", random_state, 0)
         self.seeds = list(range(first, first + check_size("n_seeds", n_seeds)))
         self.preset = get_preset(preset)
-        if training is not None and not isinstance(training, dict):
-            raise ValueError(f"training={training!r} must be a mapping, such as {{'max_epochs': 50}}.")
-        self.training = check_training({**self.preset.training, **(training or {})}, scheduler is None)
+        self.training = check_training(merge(self.preset.training, training), scheduler is None)
         self.storage = search if isinstance(search, str) and "://" in search else None
         self.search = "optuna" if self.storage else check_choice("search", search, ["grid", "optuna"])
-        self.n_top, self.n_optuna_trials = (
-            check_size("n_top", n_top),
-            check_size("n_optuna_trials", n_optuna_trials),
-        )
+        self.n_top = check_size("n_top", n_top)
+        self.n_optuna_trials = check_size("n_optuna_trials", n_optuna_trials)
         self.n_jobs = n_jobs if n_jobs == -1 else check_size("n_jobs", n_jobs)
         self.scheduler = scheduler
         self.name, self.dataset_options = dataset, dict(dataset_options or {})

@@ -196,6 +196,14 @@ def protocol_of(preset):
     return {**shared, **PRESETS[preset][1]}
 
 
+def merge(training, changes):
+    """Return the training arguments after some changes."""
+    changes = changes or {}
+    if not isinstance(changes, dict) or not all(isinstance(name, str) for name in changes):
+        raise ValueError(f"training={_short(changes)} must be a mapping, such as {{'max_epochs': 50}}.")
+    return {**training, **changes}
+
+
 def _read_yaml(path):
     try:
         content = yaml.safe_load(path.read_text())
@@ -206,12 +214,8 @@ def _read_yaml(path):
         return Preset(expand(content), protocol_of("quick"))
     for key in content:
         check_choice(f"key of {path.name}", key, ["grid", "training"])
-    training = content.get("training") or {}
-    if not isinstance(training, dict):
-        raise ValueError(
-            f"training={_short(training)} in {path.name} must be a mapping, such as {{max_epochs: 50}}."
-        )
-    return Preset(expand(content.get("grid", QUICK_GRID)), {**protocol_of("quick"), **training})
+    training = merge(protocol_of("quick"), content.get("training"))
+    return Preset(expand(content.get("grid", QUICK_GRID)), training)
 
 
 def _make_config(entry):

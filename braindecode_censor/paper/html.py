@@ -4,10 +4,9 @@ import base64
 import html
 import math
 from importlib.resources import files
-from numbers import Number
 from string import Template
 
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
+import pandas as pd
 
 from braindecode_censor.storage.files import write_atomically
 
@@ -83,29 +82,9 @@ def folded(title, content):
 
 
 def table(frame, name):
-    """Return a table that a click on a column's head sorts."""
-    frame = frame.dropna(axis="columns", how="all")
-    heads = "".join(
-        f'<th{_head_class(frame[column])}><button type="button" class="sort">{text(_title(column))}</button></th>'
-        for column in frame.columns
-    )
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in frame.itertuples(index=False))
-    return (
-        f'<div class="scroll"><table id="{name}" class="sortable">'
-        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def _title(column):
-    return str(column).replace("_", " ")
-
-
-def _head_class(column):
-    return ' class="number"' if is_numeric_dtype(column) and not is_bool_dtype(column) else ""
-
-
-def _cell(value):
-    if isinstance(value, Number) and not isinstance(value, bool):
-        exact = "" if math.isnan(value) else repr(float(value))
-        return f'<td class="number" data-value="{exact}">{text(value)}</td>'
-    return f"<td>{text(value)}</td>"
+    """Return a table that the page's script sorts by the column whose head is clicked."""
+    frame = frame.dropna(axis="columns", how="all").rename(columns=lambda column: column.replace("_", " "))
+    frame = frame.astype(object).where(frame.notna(), "")
+    with pd.option_context("display.max_colwidth", None):
+        content = frame.to_html(index=False, border=0, table_id=name, classes="sortable", float_format=text)
+    return f'<div class="scroll">{content}</div>'

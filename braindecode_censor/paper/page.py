@@ -22,9 +22,8 @@ _RESULTS_NOTE = (
     "baseline. The gain, its interval and p (Wilcoxon) are paired over subjects."
 )
 _MORE_NOTE = (
-    "effect: rank-biserial correlation; seed_spread: standard deviation of the gain over seeds; distinguishable: the "
-    "gain exceeds that spread; weak: gain of the half of the subjects with the lowest baseline, naive and without "
-    "regression to the mean."
+    "effect: rank-biserial correlation. seed_spread: standard deviation of the gain over seeds. distinguishable: the "
+    "95 % interval of the gain over seeds excludes zero."
 )
 _PAIRS_NOTE = (
     "A gain is the decoder minus the reference, paired over subjects; p_holm is corrected for all pairs."

@@ -171,9 +171,8 @@ def _gains(out, decoders, index, data):
         y = data.y[rows]
         accuracy = {}
         for setting in (BASELINE, selected):
-            correct = [
-                _predict(out, key, subject, data, rows) == y for key in keys.get((setting, subject), ())
-            ]
+            results = [read_result(out, key) for key in keys.get((setting, subject), ())]
+            correct = [result.probabilities[subject].argmax(axis=1) == y for result in results]
             accuracy[setting] = np.mean(correct, axis=0) if correct else np.full(len(y), np.nan)
         difference = accuracy[selected] - accuracy[BASELINE]
         classes = [difference[y == label] for label in np.unique(y)]
@@ -181,15 +180,6 @@ def _gains(out, decoders, index, data):
         low, high = np.percentile(np.mean(draws, axis=0), [2.5, 97.5])
         table.append((subject, np.mean([values.mean() for values in classes]), low, high, len(y)))
     return pd.DataFrame(table, columns=["subject", "gain", "low", "high", "trials"])
-
-
-def _predict(out, key, subject, data, rows):
-    """Return the predicted class of every trial, from the stored probabilities where they hold all classes."""
-    result = read_result(out, key)
-    probabilities = result.probabilities.get(subject)
-    if probabilities is not None and probabilities.shape == (len(rows), len(data.classes)):
-        return probabilities.argmax(axis=1)
-    return result.estimator(device="cpu").predict(data.take(rows))
 
 
 def _spread(n, n_max):

@@ -97,6 +97,7 @@ def test_wheel_holds_the_same_files_as_the_editable_install(tmp_path):
         expected |= {f"{inside}/{path.name}" for path in folder(package).glob("*.yml")}
     expected.add("braindecode_censor/figures/style.mplstyle")
     expected.add("braindecode_censor/moabb_pipelines/README.md")
+    expected.add("braindecode_censor/paper/page.html")
     assert names == expected
     assert not any(name.startswith("datasets/") for name in names)
 
