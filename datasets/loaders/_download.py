@@ -34,9 +34,9 @@ def unpack(path, folder, is_wanted=lambda name: True):
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
                 if not member.is_dir() and is_wanted(member.filename):
-                    member.filename += ".part"
+                    member.filename += f".{os.getpid()}.part"  # two processes may unpack at once
                     partial = Path(archive.extract(member, folder))  # never outside of the folder
-                    paths.append(partial.with_suffix(""))
+                    paths.append(partial.with_suffix("").with_suffix(""))
                     os.replace(partial, paths[-1])
     except BROKEN as error:
         problem = "truncated, damaged, protected by a password, or not a zip archive"

@@ -19,7 +19,8 @@ def read_mat(path, variables=_VARIABLES):
     """Read variables of a .mat file of either format."""
     path = Path(path)
     try:
-        content = _read_v73(path) if h5py.is_hdf5(path) else loadmat(path, variable_names=variables)
+        read = _read_v73 if h5py.is_hdf5(path) else loadmat
+        content = read(path, variable_names=variables)
     except Exception as error:  # SciPy and h5py raise many types of errors for a damaged file
         raise ValueError(f"{path} cannot be read ({error!r}): truncated or damaged?") from error
     missing = ", ".join(name for name in variables if name not in content)
@@ -27,10 +28,10 @@ def read_mat(path, variables=_VARIABLES):
     return [np.asarray(content[name]) for name in variables]
 
 
-def _read_v73(path):
-    """Return the variables of an HDF5 file, transposed, since MATLAB stores columns first."""
+def _read_v73(path, variable_names):
+    """Return variables of an HDF5 file, transposed, since MATLAB stores columns first."""
     with h5py.File(path) as file:
-        return {name: variable[()].T for name, variable in file.items()}
+        return {name: file[name][()].T for name in variable_names if name in file}
 
 
 def read_recording(path, subject):

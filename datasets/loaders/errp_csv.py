@@ -30,10 +30,10 @@ def find_recordings(folder):
     return files
 
 
-def _read_table(path, **options):
-    """Return a CSV file as a table; pandas' message names the line."""
+def _read_table(path):
+    """Return a CSV file as a table."""
     try:
-        return pd.read_csv(path, **options)
+        return pd.read_csv(path, low_memory=False)
     except (ValueError, pd.errors.ParserError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
 
@@ -71,7 +71,7 @@ def read_labels(path):
 def read_recording(path):
     """Return the signals of one session, of shape (57, n_samples) in microvolts, and the onsets of the feedbacks."""
     _check_header(path)
-    values = _read_table(path, dtype=np.float64).to_numpy()
+    values = _read_table(path).apply(pd.to_numeric, errors="coerce").to_numpy(np.float64)
     require(len(values) > 1, f"{path} holds {len(values)} rows; expected minutes of signal at {SFREQ:g} Hz.")
     bad = ~np.isfinite(values)
     _check_rows(path, bad.any(axis=1), lambda k: f"column {COLUMNS[bad[k].argmax()]}: no number; truncated?")

@@ -121,7 +121,7 @@ def _entry(item):
     for module, base in ((moabb.datasets, BaseDataset), (moabb.paradigms, BaseParadigm)):
         if isinstance(item, type) and issubclass(item, base):
             return module, item
-    raise ValueError(f"register({item!r}): expected classes or objects of MOABB's BaseDataset, BaseParadigm.")
+    raise ValueError(f"register({item!r}): pass a dataset or a class of MOABB's BaseDataset or BaseParadigm.")
 
 
 def describe():

@@ -1,4 +1,4 @@
-"""Does a download survive drops and refuse corruption, and is no file there in half?"""
+"""Downloads survive drops and refuse corruption; no file is ever there in half."""
 
 import contextlib
 import hashlib

@@ -1,4 +1,4 @@
-"""Does ErrP read the challenge's files, all of them, to the sample, and refuse what is not right?"""
+"""ErrP: the files of the challenge to the sample, damaged files named."""
 
 import re
 import shutil
@@ -130,29 +130,16 @@ def _edit(path, change):
         (lambda lines: [*lines[:-1], lines[-1][:60]], r"line \d+: column \w+: no number"),
         (lambda lines: lines[: len(lines) // 2], r"marks \d+ feedbacks, the labels 60"),
         (lambda lines: lines[:-30], r"ends \d+ samples after the last feedback; 260 needed"),
-        (
-            lambda lines: [lines[0].replace(",Cz,", ","), *lines[1:]],
-            r"line 1: the columns differ from the release's \(Cz\)",
-        ),
-        (lambda lines: [lines[0].replace(",Cz,", ",Cz,Cx,"), *lines[1:]], r"line 1: .* \(Cx\)"),
-        (
-            lambda lines: [lines[0].replace("P08", "P8"), *lines[1:]],
-            r"line 1: .* \(P08, P8\)|line 1: .* \(P08\)",
-        ),
+        (lambda lines: [lines[0].replace(",Cz,", ","), *lines[1:]], r"line 1: the columns differ .* \(Cz\)"),
+        (lambda lines: [lines[0].replace("P08", "P8"), *lines[1:]], r"line 1: .* \(P08\)"),
         (lambda lines: [lines[0].replace("Fp1,Fp2", "Fp2,Fp1"), *lines[1:]], r"line 1: .* \(other order"),
-        (
-            lambda lines: [*lines[:9], lines[9].replace(",", ",x", 1), *lines[10:]],
-            "could not convert string to float: 'x",
-        ),
-        (
-            lambda lines: [*lines[:9], lines[9].rstrip() + ",5\n", *lines[10:]],
-            "Expected 59 fields in line 10, saw 60",
-        ),
+        (lambda x: [*x[:9], x[9].replace(",", ",x", 1), *x[10:]], "line 10: column Fp1: no number"),
+        (lambda x: [*x[:9], x[9].rstrip() + ",5\n", *x[10:]], "Expected 59 fields in line 10, saw 60"),
         (lambda lines: [*lines[:50], *lines[60:]], r"line 51: Time advances by 0\.055 s; expected 0\.005"),
         (lambda lines: lines[:1], "holds 0 rows"),
         (
-            lambda x: [*x[:20], re.sub(r"^((?:[^,]*,){3})[^,]*", r"\1", x[20]), *x[21:]],
-            "line 21: column AF7: no number",
+            lambda x: [*x[:20], re.sub("^(([^,]*,){3})[^,]*", r"\1", x[20]), *x[21:]],
+            "line 21: column AF7: no nu",
         ),
         (
             lambda x: [*x[:5], x[5].rstrip()[:-1] + "7\n", *x[6:]],
@@ -165,19 +152,6 @@ def test_a_bad_recording_is_named(one_subject, damage, message):
     with pytest.raises(ValueError, match=message) as error:
         ErrP(one_subject).get_data([2])
     assert "Data_S02_Sess03.csv" in str(error.value)
-
-
-def test_a_missing_session_is_named(one_subject):
-    (one_subject / "train" / "Data_S02_Sess04.csv").unlink()
-    with pytest.raises(ValueError, match=r"Data_S02_Sess04\.csv missing.*expected five sessions"):
-        ErrP(one_subject).get_data([2])
-
-
-def test_a_subject_that_is_there_twice_is_named(one_subject):
-    (one_subject / "copy").mkdir()
-    shutil.copy(one_subject / "train" / "Data_S02_Sess01.csv", one_subject / "copy")
-    with pytest.raises(ValueError, match="subject 2, session 1 is there twice"):
-        ErrP(one_subject).get_data([2])
 
 
 @pytest.mark.parametrize(
@@ -201,7 +175,21 @@ def test_a_bad_label_file_is_named(one_subject, damage, message):
     assert "TrainLabels.csv" in str(error.value)
 
 
-def test_missing_files_explain_the_kaggle_command(tmp_path):
+def test_missing_and_misnamed_files_are_named(one_subject, tmp_path):
+    train = one_subject / "train"
+    (one_subject / "TrainLabels.csv").rename(tmp_path / "labels")
+    with pytest.raises(ValueError, match=r"expected one TrainLabels\.csv"):
+        ErrP(one_subject).get_data([2])
+    (train / "Data_S02_Sess04.csv").rename(tmp_path / "Data_S02_Sess04.csv")
+    with pytest.raises(ValueError, match=r"Data_S02_Sess04\.csv missing.*expected five sessions"):
+        ErrP(one_subject).get_data([2])
+    (one_subject / "copy").mkdir()
+    shutil.copy(train / "Data_S02_Sess01.csv", one_subject / "copy")
+    with pytest.raises(ValueError, match="subject 2, session 1 is there twice"):
+        ErrP(one_subject).get_data([2])
+    (one_subject / "copy" / "Data_S02_Sess01.csv").rename(train / "Data_S2_Sess1.csv")
+    with pytest.raises(ValueError, match=r"Data_S2_Sess1\.csv is not called Data_SXX_SessYY\.csv"):
+        ErrP(one_subject).get_data([2])
     dataset = ErrP(tmp_path / "nothing")
     assert not dataset.is_local()
     with pytest.raises(
@@ -210,15 +198,3 @@ def test_missing_files_explain_the_kaggle_command(tmp_path):
         dataset.get_data([2])
     with pytest.raises(ValueError, match="split='tset' is unknown; choose one of train, test, all"):
         ErrP(split="tset")
-
-
-def test_missing_labels_are_named(one_subject):
-    (one_subject / "TrainLabels.csv").unlink()
-    with pytest.raises(ValueError, match=r"expected one TrainLabels\.csv"):
-        ErrP(one_subject).get_data([2])
-
-
-def test_misnamed_recordings_are_refused(one_subject):
-    (one_subject / "train" / "Data_S2_Sess1.csv").write_text("x")
-    with pytest.raises(ValueError, match=r"Data_S2_Sess1\.csv is not called Data_SXX_SessYY\.csv"):
-        ErrP(one_subject).get_data([2])

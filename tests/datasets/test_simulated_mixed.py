@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from braindecode_censor.datasets import EpochsParadigm, SimulatedSubjects, default_paradigm
-from braindecode_censor.datasets.simulated_mixed import mixing_matrix, topographies
+from braindecode_censor.datasets import SimulatedSubjects
+from braindecode_censor.datasets.simulated_mixed import mixing_matrix
 from braindecode_censor.trials.normalizations import normalize_subjects
 from studies import linear_reference as linear
 
@@ -47,10 +47,6 @@ def test_nobody_is_harder_for_an_oracle_and_no_seed_either():
     assert np.ptp([model.covariance[0, 0] for model in people]) > 10, "and yet they differ"
 
 
-def test_topographies_are_orthonormal():
-    np.testing.assert_allclose(topographies(8, 4) @ topographies(8, 4).T, np.eye(4), atol=1e-12)
-
-
 def test_mixing_is_symmetric_and_positive_and_gains_alone_are_diagonal():
     dataset = SimulatedSubjects(2, 20, kind="mixed", shift=1.5)
     M = mixing_matrix(dataset.design, dataset.parameters(1))
@@ -84,17 +80,3 @@ def test_gains_alone_are_undone_channel_by_channel():
     score = {how: transfer(dataset, how) for how in ("none", "subject", "euclidean")}
     assert score["none"] < score["subject"] - 0.05
     assert score["subject"] == pytest.approx(score["euclidean"], abs=0.04)
-
-
-def test_the_paradigm_is_that_of_any_epochs():
-    dataset = SimulatedSubjects(2, 20, kind="mixed")
-    assert type(default_paradigm(dataset)) is EpochsParadigm
-    X, y, _ = default_paradigm(dataset).get_data(dataset)
-    np.testing.assert_allclose(X, dataset.arrays(dtype=float)[0], rtol=1e-6, atol=1e-6)
-    assert sorted(set(y)) == ["picture01", "picture02", "picture03", "picture04"]
-
-
-@pytest.mark.parametrize("options", [{"n_classes": 9}, {"n_chans": 3}, {"n_chans": 100}])
-def test_impossible_designs(options):
-    with pytest.raises(ValueError, match="kind='mixed' has at least as many channels as classes"):
-        SimulatedSubjects(2, 40, kind="mixed", **options)
