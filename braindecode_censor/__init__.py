@@ -1,38 +1,37 @@
-"""Censoring penalties that make a decoder work on people it has never seen.
+"""Censoring penalties that make a decoder work on subjects it has never seen.
 
-The pure-torch part (:func:`make_penalty`, :func:`make_score`, :class:`CensoredLoss`) needs nothing but torch
-and is imported at once; what needs Braindecode, MOABB or MNE is imported when it is first used, because those
-imports take seconds.
+Every public name is imported when it is first used, because Braindecode, MOABB and MNE take seconds to import, and
+the penalties need nothing but torch.
 """
 
 from importlib import import_module
 
 from braindecode_censor._version import __version__
-from braindecode_censor.numerics.scores import make_score
-from braindecode_censor.penalties.factory import make_penalty
-from braindecode_censor.penalties.loss import CensoredLoss
-from braindecode_censor.penalties.penalty import Penalty
 
-# public name -> module that defines it, imported on first use
-_LAZY = {
+# Public name -> module that defines it.
+_MODULES = {
     "AutoTransfer": "paper.experiment",
     "AutoTransferClassifier": "decoder.classifier",
-    "Censor": "training.callback",
     "CensoredEEGClassifier": "training.classifier",
+    "CensoredLoss": "penalties.loss",
+    "Censor": "training.callback",
     "FastEEGNet": "encoders.eegnet",
     "PAPER": "training.arguments",
+    "Penalty": "penalties.penalty",
     "SubjectNormalizer": "trials.normalize",
+    "make_penalty": "penalties.factory",
+    "make_score": "numerics.scores",
     "register": "datasets.registry",
 }
 
-__all__ = ["CensoredLoss", "Penalty", "__version__", "make_penalty", "make_score", *_LAZY]
+__all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name):
-    if name in _LAZY:
-        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_MODULES})

@@ -1,7 +1,6 @@
-"""Classical decoders of trials: features seen from each person's own centre, then logistic regression."""
+"""Classical decoder: features relative to the centre of each subject, then logistic regression."""
 
 import copy
-import hashlib
 import threading
 import warnings
 from collections import OrderedDict
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from braindecode_censor._check import check_choice, check_positive, check_size
 from braindecode_censor.classical import geometry
 from braindecode_censor.classical.features import FEATURES
+from braindecode_censor.storage.seal import digest
 from braindecode_censor.storage.tensors import read_tensors, write_tensors
 from braindecode_censor.trials.balance import balanced_weights
 from braindecode_censor.trials.dataset import check_labels, read_signals
@@ -26,26 +27,26 @@ __all__ = ["TangentSpaceClassifier"]
 
 _FORMAT = "braindecode-censor TangentSpaceClassifier 1"
 _CACHE_BYTES = 400e6
-_SHORTEST = 16  # samples of a piece, and twice as there are channels, for the sake of covariances
+_SHORTEST = 16  # samples of a segment, and at least two per channel, for the sake of covariances
 
 
 class _Cache:
-    """Features of a person's trials, computed once for all trainings that see or test this person."""
+    """Features of a subject's trials, computed once for all trainings that use or decode this subject."""
 
     def __init__(self):
-        self.kept = OrderedDict()
-        self.lock = threading.Lock()  # a Dask worker trains in several threads
+        self.values = OrderedDict()
+        self.lock = threading.Lock()  # A Dask worker trains in several threads.
 
     def get(self, key, compute):
         with self.lock:
-            if key in self.kept:
-                self.kept.move_to_end(key)
-                return self.kept[key]
+            if key in self.values:
+                self.values.move_to_end(key)
+                return self.values[key]
         value = compute()
         with self.lock:
-            self.kept[key] = value
-            while sum(map(_size, self.kept.values())) > _CACHE_BYTES and len(self.kept) > 1:
-                self.kept.popitem(last=False)
+            self.values[key] = value
+            while sum(map(_size, self.values.values())) > _CACHE_BYTES and len(self.values) > 1:
+                self.values.popitem(last=False)
         return value
 
 
@@ -62,32 +63,32 @@ def _row_space(vectors):
     if n_features <= n_trials:
         return np.eye(n_features)
     values, axes = np.linalg.eigh(vectors @ vectors.T)
-    kept = values > 1e-10 * values[-1]
-    return vectors.T @ (axes[:, kept] / np.sqrt(values[kept]))
+    is_large = values > 1e-10 * values[-1]
+    return vectors.T @ (axes[:, is_large] / np.sqrt(values[is_large]))
 
 
-def _cut(trials, pieces):
-    """Cut every trial into pieces of equal length, one after the other."""
+def _cut(trials, n_segments):
+    """Cut every trial into consecutive segments of equal length; return them and how many a trial has."""
     n_trials, n_chans, n_times = trials.shape
-    pieces = max(1, min(pieces, n_times // max(_SHORTEST, 2 * n_chans)))
-    length = n_times // pieces
-    parts = trials[..., : pieces * length].reshape(n_trials, n_chans, pieces, length)
-    return parts.transpose(0, 2, 1, 3).reshape(n_trials * pieces, n_chans, length), pieces
+    n_segments = max(1, min(n_segments, n_times // max(_SHORTEST, 2 * n_chans)))
+    length = n_times // n_segments
+    cut = trials[..., : n_segments * length].reshape(n_trials, n_chans, n_segments, length)
+    return cut.transpose(0, 2, 1, 3).reshape(n_trials * n_segments, n_chans, length), n_segments
 
 
-def _some_of(signals, codes):
-    """Every trial, or every n-th where all of them would fill the memory: spatial filters need not see all."""
-    every = -(-8 * signals.shape[0] * signals.shape[1] * signals.shape[2] // LARGEST_COPY)
-    return np.asarray(signals[::every], dtype=float), codes[::every]
+def _thin_out(signals, y_encoded):
+    """Return every trial, or every n-th where all of them would fill the memory: filters need not see all."""
+    step = -(-8 * signals.shape[0] * signals.shape[1] * signals.shape[2] // LARGEST_COPY)
+    return np.asarray(signals[::step], dtype=float), y_encoded[::step]
 
 
 class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
-    """Recentred features and logistic regression: what transfers best without a network.
+    """Recentred features and logistic regression, which transfer well to new subjects without a network.
 
     Notes
     -----
-    ``predict`` takes trials for those of one new person and sees them from the population's centre, the mean of the
-    training people's centres, until :meth:`adapt` has told where this person's is.
+    ``predict`` recentres trials by the mean of the training subjects' centres. After :meth:`adapt` it recentres them
+    by the centre of the target subject.
     """
 
     __metadata_request__fit: ClassVar = {"subjects": True}
@@ -98,7 +99,7 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         features="covariance",
         bands=None,
         windows=8,
-        pieces=1,
+        segments=1,
         n_filters=4,
         recentre=True,
         prior=5.0,
@@ -107,7 +108,7 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         self.features = features
         self.bands = bands
         self.windows = windows
-        self.pieces = pieces
+        self.segments = segments
         self.n_filters = n_filters
         self.recentre = recentre
         self.prior = prior
@@ -120,35 +121,35 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         y = check_labels("y", targets if y is None else y, len(signals), "pass one class per trial.")
         subjects = find_labels(X) if subjects is None else subjects
         subjects = check_labels("subjects", subjects, len(signals), "pass one label per trial.")
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, y_encoded = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds one class, {self.classes_.tolist()}: a classifier needs at least two.")
         self.shape_ = signals.shape[1:]
-        kind = self._kind()
+        features = self._make_features()
         self.arrays_ = {}
-        if kind.supervised:
-            some, their_codes = _some_of(signals, codes)
-            some, pieces = _cut(some, self.pieces)
-            self.arrays_ = kind.learn(some, their_codes.repeat(pieces))
-        people = [np.flatnonzero(subjects == person) for person in np.unique(subjects)]
-        parts = [self._person(signals[mine]) for mine in people]
-        for k, centres in enumerate(zip(*(centres for _, centres, _ in parts))):
+        if features.supervised:
+            some_signals, some_y = _thin_out(signals, y_encoded)
+            segments, n_segments = _cut(some_signals, self.segments)
+            self.arrays_ = features.learn(segments, some_y.repeat(n_segments))
+        subject_idx = [np.flatnonzero(subjects == subject) for subject in np.unique(subjects)]
+        by_subject = [self._describe_subject(signals[idx]) for idx in subject_idx]
+        for k, centres in enumerate(zip(*(centres for _, centres, _ in by_subject))):
             self.arrays_[f"population{k}"] = geometry.mean(np.stack(centres))
         if self.recentre:
-            rows = [vectors for _, _, vectors in parts]
+            rows = [vectors for _, _, vectors in by_subject]
         else:
-            rows = [self._differences(blocks, self._population()) for blocks, _, _ in parts]
-        trials = [vectors.reshape(len(mine), -1, vectors.shape[1]) for vectors, mine in zip(rows, people)]
-        trials = np.concatenate(trials)[np.argsort(np.concatenate(people))]
-        codes, subjects = codes.repeat(trials.shape[1]), subjects.repeat(trials.shape[1])
-        weights = balanced_weights(codes, subjects) * len(codes)
-        self._regress(trials.reshape(len(codes), -1), codes, weights)
+            rows = [self._differences(blocks, self._population()) for blocks, _, _ in by_subject]
+        trials = [vectors.reshape(len(idx), -1, vectors.shape[1]) for vectors, idx in zip(rows, subject_idx)]
+        trials = np.concatenate(trials)[np.argsort(np.concatenate(subject_idx))]
+        y_encoded, subjects = y_encoded.repeat(trials.shape[1]), subjects.repeat(trials.shape[1])
+        weights = balanced_weights(y_encoded, subjects) * len(y_encoded)
+        self._regress(trials.reshape(len(y_encoded), -1), y_encoded, weights)
         self._stream = None
         return self
 
     def _check_parameters(self):
         check_choice("features", self.features, FEATURES)
-        check_size("pieces", self.pieces)
+        check_size("segments", self.segments)
         check_positive("prior", self.prior, or_zero=True)
         check_positive("C", self.C)
         for band in self.bands or ():
@@ -157,63 +158,50 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
                     f"bands has {tuple(band)}: limits are fractions of the sampling rate, 0 < low < high < 0.5."
                 )
 
-    def _kind(self):
+    def _make_features(self):
         return FEATURES[self.features](bands=self.bands, windows=self.windows, n_filters=self.n_filters)
 
-    def _person(self, X):
-        """Features of one person's trials, their centres, and the trials as seen from there.
+    def _describe_subject(self, X):
+        """Return the features of one subject's trials, their centres, and the differences from these.
 
-        What needs no labels is the same in every training, and computed once.
+        Features that need no labels are the same in every training, and computed once.
         """
-        kind = self._kind()
 
         def compute():
             blocks, _ = self._blocks(X)
             centres = [geometry.mean(block) for block in blocks]
             return blocks, centres, self._differences(blocks, centres)
 
-        if kind.supervised:
+        if FEATURES[self.features].supervised:
             return compute()
-        digest = hashlib.sha1(np.ascontiguousarray(X))
-        settings = (
-            X.shape,
-            X.dtype.str,
-            self.features,
-            self.bands,
-            self.windows,
-            self.pieces,
-            self.n_filters,
-        )
-        digest.update(repr(settings).encode())
-        return _CACHE.get(digest.hexdigest(), compute)
+        options = self.features, self.bands, self.windows, self.segments, self.n_filters
+        form = repr((X.shape, X.dtype.str, options)).encode()
+        return _CACHE.get(digest(np.ascontiguousarray(X), form), compute)
 
     def _blocks(self, X):
-        """Return the features of all pieces, and how many of them a trial has."""
-        X, pieces = _cut(np.asarray(X, dtype=float), self.pieces)
-        return self._kind().blocks(X, self.arrays_), pieces
+        """Return the features of all segments, and how many of them a trial has."""
+        X, n_segments = _cut(np.asarray(X, dtype=float), self.segments)
+        return self._make_features().blocks(X, self.arrays_), n_segments
 
     def _differences(self, blocks, centres):
         return np.concatenate([geometry.difference(b, c) for b, c in zip(blocks, centres)], axis=1)
 
-    def _named(self, name):
-        count = sum(key.startswith("population") for key in self.arrays_)
-        return [self.arrays_[f"{name}{k}"] for k in range(count)]
-
-    def _population(self):
-        return self._named("population")
+    def _population(self, name="population"):
+        n_blocks = sum(key.startswith("population") for key in self.arrays_)
+        return [self.arrays_[f"{name}{k}"] for k in range(n_blocks)]
 
     def _centre(self):
-        return self._named("subject") if "subject0" in self.arrays_ else self._population()
+        return self._population("subject" if "subject0" in self.arrays_ else "population")
 
-    def _regress(self, vectors, codes, weights):
+    def _regress(self, vectors, y_encoded, weights):
         mean, scale = vectors.mean(axis=0), vectors.std(axis=0)
-        scale[scale <= 1e-9 * (1 + np.abs(mean))] = np.inf  # what never varies says nothing
+        scale[scale <= 1e-9 * (1 + np.abs(mean))] = np.inf  # A constant feature gets no weight.
         standard = (vectors - mean) / scale
         basis = _row_space(standard)
         model = LogisticRegression(C=self.C, max_iter=300, tol=1e-3)
-        model.fit(standard @ basis, codes, sample_weight=weights)
+        model.fit(standard @ basis, y_encoded, sample_weight=weights)
         coef, intercept = model.coef_ @ basis.T, model.intercept_
-        if len(coef) == 1:  # two classes: one row stands for both
+        if len(coef) == 1:  # scikit-learn gives two classes one row.
             coef, intercept = np.vstack([-coef, coef]) / 2, np.r_[-intercept, intercept] / 2
         self.arrays_["coef"] = coef / scale
         self.arrays_["intercept"] = intercept - self.arrays_["coef"] @ mean
@@ -221,23 +209,19 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         """Return the probability of every class."""
         signals = self._read(X)
-        blocks, pieces = self._blocks(signals)
+        blocks, n_segments = self._blocks(signals)
         if self._stream is None:
             vectors = self._differences(blocks, self._centre())
         else:
-            starts = range(0, len(blocks[0]), pieces)
-            vectors = np.concatenate([self._next([b[k : k + pieces] for b in blocks]) for k in starts])
-        # Scores are linear in the vectors, so those of a trial's mean vector are the average over its pieces.
-        vectors = vectors.reshape(len(signals), pieces, -1).mean(axis=1)
-        scores = vectors @ self.arrays_["coef"].T + self.arrays_["intercept"]
-        scores -= scores.max(axis=1, keepdims=True)
-        odds = np.exp(scores)
-        return odds / odds.sum(axis=1, keepdims=True)
+            starts = range(0, len(blocks[0]), n_segments)
+            vectors = np.concatenate([self._next([b[k : k + n_segments] for b in blocks]) for k in starts])
+        # Scores are linear in the vectors, so those of a trial's mean vector are the average over its segments.
+        vectors = vectors.reshape(len(signals), n_segments, -1).mean(axis=1)
+        return softmax(vectors @ self.arrays_["coef"].T + self.arrays_["intercept"], axis=1)
 
     def predict(self, X):
         """Return the class of every trial."""
-        probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(axis=1)]
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def _read(self, X):
         check_is_fitted(self, "arrays_")
@@ -249,29 +233,28 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         return signals
 
     def adapt(self, X, y=None):
-        """Return a decoder for the person whose trials these are; this one stays as it is."""
+        """Return a copy of the decoder adapted to one subject."""
         if y is not None:
-            warnings.warn(
-                "TangentSpaceClassifier.adapt does not use y, only where the trials lie.", stacklevel=2
-            )
+            warnings.warn("TangentSpaceClassifier.adapt uses the centre of X and ignores y.", stacklevel=2)
         signals = self._read(X)
-        person = self._copy()
+        adapted = self._copy()
         if self.recentre:
-            share = len(signals) / (len(signals) + self.prior)
-            for k, (population, own) in enumerate(zip(self._population(), self._person(signals)[1])):
-                person.arrays_[f"subject{k}"] = geometry.between(population, own, share)
-        person.n_target_ = len(signals)
-        return person
+            fraction = len(signals) / (len(signals) + self.prior)
+            centres = zip(self._population(), self._describe_subject(signals)[1])
+            for k, (population, subject) in enumerate(centres):
+                adapted.arrays_[f"subject{k}"] = geometry.between(population, subject, fraction)
+        adapted.n_target_ = len(signals)
+        return adapted
 
     def stream(self):
-        """Return a decoder that learns the person's centre trial by trial."""
+        """Return a copy of the decoder that adapts to one subject trial by trial."""
         check_is_fitted(self, "arrays_")
-        person = self._copy()
-        person._stream = {"centres": self._centre(), "weight": self.prior + getattr(self, "n_target_", 0)}
-        return person
+        stream = self._copy()
+        stream._stream = {"centres": self._centre(), "weight": self.prior + getattr(self, "n_target_", 0)}
+        return stream
 
     def _next(self, trial):
-        """Move the centre by one trial and see the trial from there."""
+        """Move the centre by one trial, and return the difference of the trial from it."""
         stream = self._stream
         if self.recentre:
             stream["weight"] += 1
@@ -281,9 +264,9 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         return self._differences(trial, stream["centres"])
 
     def _copy(self):
-        person = copy.copy(self)
-        person.arrays_, person._stream = dict(self.arrays_), None
-        return person
+        copied = copy.copy(self)
+        copied.arrays_, copied._stream = dict(self.arrays_), None
+        return copied
 
     def to_bytes(self):
         """Return the fitted estimator as bytes in the safetensors format; equal estimators give equal bytes."""

@@ -1,7 +1,7 @@
 """Features of trials for classical decoders: covariance matrices, evoked responses, powers and Hjorth's parameters.
 
 A class has ``blocks(X, arrays)``, which returns arrays of matrices or of vectors, one row per trial. Those that are
-``supervised`` learn filters from classes first, ``learn(X, codes)``.
+``supervised`` learn filters from labels first, ``learn(X, y_encoded)``.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy.signal import butter, sosfiltfilt
 
 __all__ = ["FEATURES", "shrunk_covariances"]
 
-_RIDGE = 1e-7  # of a matrix's own mean variance, so that silent channels can be inverted
+_RIDGE = 1e-7  # of the mean variance, so that matrices with silent channels can be inverted
 _TINY = 1e-30
 _MOST_FILTERS = 12
 
@@ -24,13 +24,13 @@ def shrunk_covariances(X):
     """
     X = X - X.mean(axis=-1, keepdims=True)
     n_chans, n_times = X.shape[1:]
-    found = X @ np.swapaxes(X, -1, -2) / n_times
-    size = np.trace(found, axis1=1, axis2=2) / n_chans
-    square = (found**2).mean(axis=(1, 2))
+    covariances = X @ np.swapaxes(X, -1, -2) / n_times
+    size = np.trace(covariances, axis1=1, axis2=2) / n_chans
+    square = (covariances**2).mean(axis=(1, 2))
     excess = (n_times + 1) * (square - size**2 / n_chans)
-    share = np.where(excess > _TINY, np.minimum((square + size**2) / np.maximum(excess, _TINY), 1), 1)
-    ridge = share * size + _RIDGE * size + _TINY
-    return (1 - share)[:, None, None] * found + ridge[:, None, None] * np.eye(n_chans)
+    shrinkage = np.where(excess > _TINY, np.minimum((square + size**2) / np.maximum(excess, _TINY), 1), 1)
+    ridge = shrinkage * size + _RIDGE * size + _TINY
+    return (1 - shrinkage)[:, None, None] * covariances + ridge[:, None, None] * np.eye(n_chans)
 
 
 class CovarianceFeatures:
@@ -49,7 +49,7 @@ class CovarianceFeatures:
 
 
 class PowerFeatures:
-    """Logarithms of the power of every channel in consecutive windows, as is usual for muscles."""
+    """Logarithms of the power of every channel in consecutive windows, as is usual for EMG."""
 
     supervised = False
 
@@ -58,16 +58,16 @@ class PowerFeatures:
 
     def blocks(self, X, arrays):
         """Return the features as one array."""
-        power = np.stack([part.var(axis=-1) for part in _cut(X, self.windows, 2)], axis=-1)
-        # relative to the trial, so that silence is quiet by a finite amount in any unit
+        power = np.stack([window.var(axis=-1) for window in _cut(X, self.windows, 2)], axis=-1)
+        # Relative to the trial, so that a silent channel has a finite logarithm in any unit.
         floor = 1e-4 * power.mean(axis=(1, 2), keepdims=True) + _TINY
         return [np.log(power + floor).reshape(len(X), -1)]
 
 
 class HjorthFeatures(PowerFeatures):
-    """Powers in consecutive windows, and Hjorth's mobility and complexity: how fast a channel changes, and how evenly.
+    """Powers in consecutive windows, and Hjorth's mobility and complexity of each channel.
 
-    They are ratios of powers of the signal and its differences, which do not know how strong the signal is.
+    Mobility and complexity are ratios of powers of the signal and its differences, independent of its amplitude.
 
     References
     ----------
@@ -82,34 +82,34 @@ class HjorthFeatures(PowerFeatures):
 
 
 class HjorthCovarianceFeatures:
-    """Hjorth's parameters and covariance matrices side by side: each channel by itself, and how they go together."""
+    """Hjorth's parameters and covariance matrices."""
 
     supervised = False
 
     def __init__(self, bands=None, windows=8, **unused):
-        self.parts = HjorthFeatures(windows), CovarianceFeatures(bands)
+        self.features = HjorthFeatures(windows), CovarianceFeatures(bands)
 
     def blocks(self, X, arrays):
         """Return the features of both kinds."""
-        return [block for part in self.parts for block in part.blocks(X, arrays)]
+        return [block for features in self.features for block in features.blocks(X, arrays)]
 
 
 class XdawnFeatures:
-    """Evoked signals: trials through xDAWN's spatial filters, beside the classes' mean responses."""
+    """Covariance matrices of trials after xDAWN's spatial filters, with the mean responses of the classes."""
 
     supervised = True
 
     def __init__(self, n_filters=4, **unused):
         self.n_filters = n_filters
 
-    def learn(self, X, codes):
+    def learn(self, X, y_encoded):
         """Learn the filters from labelled trials."""
-        # With many classes fewer filters each: the cost of matrices grows with the cube of their size.
-        n_filters = min(self.n_filters, X.shape[1], max(1, _MOST_FILTERS // len(np.unique(codes))))
-        found = Xdawn(n_filters, estimator="oas" if X.shape[1] > 1 else "scm").fit(X, codes)
-        # divided by this, the features do not depend on the unit of the signals, volts or microvolts
-        scale = np.abs(found.filters_ @ X.mean(axis=0)).max() + _TINY
-        return {"filters": found.filters_ / scale, "responses": found.evokeds_ / scale}
+        # Many classes get fewer filters each, because the cost grows with the cube of a matrix's size.
+        n_filters = min(self.n_filters, X.shape[1], max(1, _MOST_FILTERS // len(np.unique(y_encoded))))
+        xdawn = Xdawn(n_filters, estimator="oas" if X.shape[1] > 1 else "scm").fit(X, y_encoded)
+        # The features must not depend on the unit of the signals.
+        scale = np.abs(xdawn.filters_ @ X.mean(axis=0)).max() + _TINY
+        return {"filters": xdawn.filters_ / scale, "responses": xdawn.evokeds_ / scale}
 
     def blocks(self, X, arrays):
         """Return the features as one array."""
@@ -119,7 +119,7 @@ class XdawnFeatures:
 
 
 class WaveformFeatures(XdawnFeatures):
-    """Evoked signals as they run: trials through xDAWN's filters, averaged in consecutive windows."""
+    """Trials after xDAWN's spatial filters, averaged in consecutive windows."""
 
     supervised = True
 
@@ -130,7 +130,7 @@ class WaveformFeatures(XdawnFeatures):
     def blocks(self, X, arrays):
         """Return the features as one array."""
         filtered = arrays["filters"] @ X
-        return [np.concatenate([part.mean(axis=-1) for part in _cut(filtered, self.windows, 1)], axis=1)]
+        return [np.concatenate([window.mean(axis=-1) for window in _cut(filtered, self.windows, 1)], axis=1)]
 
 
 def _cut(X, windows, shortest):

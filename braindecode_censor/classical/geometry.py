@@ -1,8 +1,7 @@
-"""Centres of people, and trials as seen from there: what is subtracted so that people become comparable.
+"""Centres of subjects, and differences of trials from them.
 
-Covariance matrices have the Riemannian mean for a centre, geodesics between centres, and tangent vectors for
-differences; vectors have their mean, straight lines and plain differences. The same kind of mean is used on both sides,
-for the people of the training and for the new one.
+Covariance matrices have Riemannian means, geodesics and tangent vectors; vectors have their means, straight lines and
+differences. Training subjects and target subjects are treated alike.
 """
 
 import warnings
@@ -15,11 +14,11 @@ from pyriemann.geometry.tangentspace import upper
 
 __all__ = ["between", "difference", "mean"]
 
-_STEPS = 3  # towards a Riemannian mean; the third changes hundredths
+_STEPS = 3  # of the iteration for a Riemannian mean; the third changes hundredths
 
 
 def mean(features):
-    """Return the centre of some trials."""
+    """Return the centre of trials."""
     if features.ndim == 2:
         return features.mean(axis=0)
     with warnings.catch_warnings():
@@ -27,17 +26,17 @@ def mean(features):
         return mean_riemann(features, maxiter=_STEPS, init=features.mean(axis=0))
 
 
-def between(first, second, share):
-    """Return a point on the way from one centre to another."""
+def between(first, second, fraction):
+    """Return the point at a fraction of the way from one centre to another."""
     if first.ndim == 1:
-        return (1 - share) * first + share * second
-    return geodesic_riemann(first, second, share)
+        return (1 - fraction) * first + fraction * second
+    return geodesic_riemann(first, second, fraction)
 
 
 def difference(features, centre):
-    """Return trials as seen from a centre."""
+    """Return the differences of trials from a centre."""
     if centre.ndim == 1:
         return features - centre
-    white = invsqrtm(centre)
-    seen = white @ features @ white
-    return upper(logm((seen + np.swapaxes(seen, -1, -2)) / 2))
+    whitening = invsqrtm(centre)
+    white = whitening @ features @ whitening
+    return upper(logm((white + np.swapaxes(white, -1, -2)) / 2))

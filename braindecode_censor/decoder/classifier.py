@@ -6,22 +6,16 @@ from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from braindecode_censor._check import check_choice, check_size
-from braindecode_censor.decoder.card import write_card
-from braindecode_censor.decoder.ensemble import Ensemble, Model, select_models
-from braindecode_censor.decoder.export import export_network, write_onnx
-from braindecode_censor.decoder.folder import read_decoder, write_decoder
+from braindecode_censor.decoder.ensemble import Ensemble, Model, StreamingDecoder, select_models
 from braindecode_censor.decoder.input import check_subjects, describe_input, read_input
 from braindecode_censor.decoder.leaderboard import make_leaderboard
-from braindecode_censor.decoder.progress import SearchProgress
-from braindecode_censor.decoder.stream import StreamingDecoder
-from braindecode_censor.run.model import unpack_model
+from braindecode_censor.run.model import find_device, unpack_model
 from braindecode_censor.run.training import TARGETS, TrialData
-from braindecode_censor.search.budget import Budget
+from braindecode_censor.search.budget import Budget, SearchProgress
 from braindecode_censor.search.expectation import expect, find_shared_trials
 from braindecode_censor.search.family import BASELINE, find_candidates
 from braindecode_censor.search.folds import FoldedTrials, make_folds
@@ -174,10 +168,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         trials = self._fold(signals, y, subjects)
         store = None if self.folder is None else Store(self.folder)
         with SearchProgress(self.verbose, budget) as progress:
-            search = Search(
-                trials, candidates, censored, budget, store, self.n_jobs, self.client, progress.report
-            )
-            result = search.run()
+            resources = {"store": store, "n_jobs": self.n_jobs, "client": self.client}
+            result = Search(trials, candidates, censored, budget, **resources, report=progress.report).run()
         self._combine(result, trials.device)
         new = next((X for X in (X_target_unlabeled, X_target_labeled) if X is not None), None)
         new = None if new is None else read_input(new, self.input_)
@@ -338,6 +330,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
     @property
     def model_card(self):
         """The model card in Markdown: data, expected scores, candidates, limits."""
+        from braindecode_censor.decoder.card import write_card
+
         check_is_fitted(self, "ensemble_")
         return write_card(self)
 
@@ -349,6 +343,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         folder : str or path-like
             Created; an existing decoder is replaced.
         """
+        from braindecode_censor.decoder.folder import write_decoder
+
         write_decoder(self, folder, self.model_card)
 
     @classmethod
@@ -367,6 +363,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         clf : AutoTransferClassifier
             Ready to predict.
         """
+        from braindecode_censor.decoder.folder import read_decoder
+
         return read_decoder(cls, folder, find_device(device))
 
     def to_torch(self):
@@ -377,6 +375,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         program : torch.export.ExportedProgram
             Takes signals of shape (n_trials, n_chans, n_times) and returns the networks' average probabilities.
         """
+        from braindecode_censor.decoder.export import export_network
+
         check_is_fitted(self, "ensemble_")
         return export_network(self.ensemble_.networks(), self.input_)
 
@@ -388,20 +388,7 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         path : str or path-like
             File to write.
         """
+        from braindecode_censor.decoder.export import write_onnx
+
         check_is_fitted(self, "ensemble_")
         write_onnx(self.ensemble_.networks(), self.input_, path)
-
-
-def find_device(device):
-    """Return the device to compute on."""
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device_type = torch.device(device).type
-    except (RuntimeError, TypeError):
-        device_type = None
-    if device_type not in ("cpu", "cuda"):
-        raise ValueError(f"device={device!r} is unknown; use 'auto', 'cpu' or 'cuda'.")
-    if device_type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r}: torch finds no GPU on this machine; use device='auto'.")
-    return device

@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from braindecode_censor.decoder.input import read_input
 from braindecode_censor.run.decode import adapt_to, quiet
 from braindecode_censor.run.model import is_network
 
-__all__ = ["Ensemble", "Model", "select_models"]
+__all__ = ["Ensemble", "Model", "StreamingDecoder", "select_models"]
 
 _N_MODELS = 32  # in an ensemble at most, or two of every candidate
 
@@ -50,7 +51,7 @@ class Ensemble:
         models = []
         for model in self.models:
             estimator = change(model.estimator)
-            if not hasattr(estimator, "classes_"):  # a stream of a network
+            if not hasattr(estimator, "classes_"):  # A stream of a network has none.
                 estimator.classes_ = model.estimator.classes_
             models.append(replace(model, estimator=estimator))
         return Ensemble(models, self.n_classes)
@@ -60,6 +61,21 @@ class Ensemble:
         models = [model for model in self.models if is_network(model.estimator)]
         total = sum(model.weight for model in models)
         return Ensemble([replace(model, weight=model.weight / total) for model in models], self.n_classes)
+
+
+class StreamingDecoder:
+    """A decoder that adapts to a subject by the trials it decodes, without their labels."""
+
+    def __init__(self, ensemble, input_format, classes):
+        self.ensemble, self.input_, self.classes_ = ensemble, input_format, classes
+
+    def predict_proba(self, X):
+        """Return the probabilities of the next trials, in the order in which they were recorded."""
+        return self.ensemble.predict_proba(read_input(X, self.input_))
+
+    def predict(self, X):
+        """Return the labels of the next trials."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 def select_models(weights, folds):

@@ -93,9 +93,8 @@ class _Stock(nn.Module):
 
 
 def _example(input_format):
-    scale = torch.linspace(1, 2, input_format.n_chans)[
-        :, None
-    ]  # No channel is constant, and no two are equal.
+    # No channel is constant, and no two are equal.
+    scale = torch.linspace(1, 2, input_format.n_chans)[:, None]
     generator = torch.Generator().manual_seed(0)
     return scale * torch.randn(_BATCH, input_format.n_chans, input_format.n_times, generator=generator)
 

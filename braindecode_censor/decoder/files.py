@@ -8,11 +8,10 @@ import numpy as np
 
 from braindecode_censor.datasets.epochs_folder import find_subjects
 from braindecode_censor.datasets.interchange import read_subject
+from braindecode_censor.decoder.input import match_channels
 from braindecode_censor.trials.dataset import SIGNALS
 
 __all__ = ["SubjectFiles", "read_file", "read_folder"]
-
-_MICROVOLTS = 1e6
 
 
 @dataclass
@@ -47,7 +46,7 @@ def read_folder(folder):
                 f"{first.n_times} at {first.sfreq:g}: cut and resample them alike."
             )
     return SubjectFiles(
-        np.concatenate([_signals(record, names) for record in records.values()]),
+        np.concatenate([_in_microvolts(record, names) for record in records.values()]),
         np.concatenate([np.asarray(record.label_names)[record.y] for record in records.values()]),
         np.concatenate([np.full(len(record.y), number) for number, record in records.items()]),
         names,
@@ -58,19 +57,11 @@ def read_folder(folder):
 def read_file(path, input_format):
     """Return the trials and labels of one subject's file, channels in the order of a decoder's."""
     record = read_subject(Path(path), labels=False)
-    names = input_format.ch_names or record.ch_names
-    missing = [name for name in names if name not in record.ch_names]
-    if missing:
-        raise ValueError(
-            f"{path} lacks {len(missing)} of the decoder's {input_format.n_chans} channels: {', '.join(missing[:8])}."
-        )
-    if input_format.sfreq is not None and abs(record.sfreq - input_format.sfreq) > 1e-6 * input_format.sfreq:
-        raise ValueError(
-            f"{path} is sampled at {record.sfreq:g} Hz, the decoder at {input_format.sfreq:g}: resample it."
-        )
-    return _signals(record, names), np.asarray(record.label_names)[record.y]
+    match_channels(path, record.ch_names, record.sfreq, input_format)
+    signals = _in_microvolts(record, input_format.ch_names or record.ch_names)
+    return signals, np.asarray(record.label_names)[record.y]
 
 
-def _signals(record, names):
-    idx = [record.ch_names.index(name) for name in names]
-    return (record.X[:, idx] * _MICROVOLTS).astype(np.float32)
+def _in_microvolts(record, names):
+    channels = [record.ch_names.index(name) for name in names]
+    return (record.X[:, channels] * 1e6).astype(np.float32)

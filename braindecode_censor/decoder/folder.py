@@ -21,6 +21,7 @@ __all__ = ["check_free", "read_decoder", "write_decoder"]
 
 _FORMAT = "braindecode-censor decoder 1"
 _FILE = "decoder.json"
+_OF_THE_MACHINE = ("folder", "client", "n_jobs", "device")  # arguments that say nothing about the decoder
 
 
 def check_free(folder):
@@ -37,15 +38,14 @@ def check_free(folder):
 def write_decoder(clf, folder, card):
     """Write a fitted classifier."""
     folder = check_free(folder)
-    names = sorted({m.candidate for m in clf.ensemble_.models if not is_storable(m.estimator)})
+    models = clf.ensemble_.models
+    names = sorted({m.candidate for m in models if not is_storable(m.estimator)})
     if names:
         raise ValueError(
             f"{', '.join(names)}: an estimator of your own cannot be written to a folder without code. Leave it out of "
             "candidates, or keep the classifier in memory."
         )
-    files = {
-        f"models/{k:03d}.safetensors": pack_model(m.estimator) for k, m in enumerate(clf.ensemble_.models)
-    }
+    files = {f"models/{k:03d}.safetensors": pack_model(m.estimator) for k, m in enumerate(models)}
     files["model_card.md"] = card.encode()
     content = _describe(clf, files)
     seal = digest(json.dumps(content, sort_keys=True).encode())
@@ -102,11 +102,8 @@ def _describe(clf, files):
 
 
 def _plain_params(clf):
-    """Return the arguments that JSON can hold, without those about the machine of the search."""
     params = clf.get_params(deep=False)
-    return {
-        k: v for k, v in params.items() if _is_plain(v) and k not in ("folder", "client", "n_jobs", "device")
-    }
+    return {name: value for name, value in params.items() if name not in _OF_THE_MACHINE and _is_plain(value)}
 
 
 def _is_plain(value):
@@ -126,11 +123,8 @@ def read_decoder(clf_class, folder, device):
     clf.classes_ = np.asarray(content["classes"])
     clf.subjects_ = np.asarray(content["subjects"])
     clf.n_trials_, clf.versions_, clf.errors_ = content["n_trials"], content["versions"], content["errors"]
-    clf.input_, clf.specs_, clf.adapted_ = (
-        InputFormat(**content["input"]),
-        content["candidates"],
-        content["adapted"],
-    )
+    clf.input_, clf.specs_ = InputFormat(**content["input"]), content["candidates"]
+    clf.adapted_ = content["adapted"]
     scores = {subject: score for subject, score in content["heldout"].pop("scores")}
     clf.heldout_ = HeldoutScores(scores, **content["heldout"])
     clf.leaderboard_ = pd.DataFrame(content["leaderboard"])

@@ -12,7 +12,7 @@ from braindecode_censor.search.folds import check_enough_subjects
 from braindecode_censor.trials.dataset import check_labels, check_sense, read_signals, signal_names
 from braindecode_censor.trials.subject_labels import find_labels
 
-__all__ = ["InputFormat", "check_subjects", "describe_input", "read_input"]
+__all__ = ["InputFormat", "check_subjects", "describe_input", "match_channels", "read_input"]
 
 _OTHER_UNITS = 100  # amplitudes of two subjects differ by less
 _N_TRIALS = 200  # from which the amplitude is taken
@@ -71,15 +71,9 @@ def _names_and_rate(X):
 def read_input(X, input_format):
     """Return the signals of trials in the order of the decoder's channels."""
     signals, _ = read_signals(X)
-    names, sfreq = _names_and_rate(X)
-    if names is not None and input_format.ch_names is not None:
-        missing = [name for name in input_format.ch_names if name not in names]
-        if missing:
-            raise ValueError(
-                f"X lacks {len(missing)} of the decoder's {input_format.n_chans} channels: {', '.join(missing[:8])}. "
-                "Record or interpolate them, or fit a decoder without them."
-            )
-        signals = np.asarray(signals)[:, [names.index(name) for name in input_format.ch_names]]
+    channels = match_channels("X", *_names_and_rate(X), input_format)
+    if channels is not None:
+        signals = np.asarray(signals)[:, channels]
     if signals.shape[1] != input_format.n_chans:
         raise ValueError(
             f"X has {signals.shape[1]} channels, the decoder was fitted with {input_format.n_chans}: pass the same "
@@ -89,16 +83,25 @@ def read_input(X, input_format):
         raise ValueError(
             f"X has {signals.shape[2]} samples per trial, the decoder was fitted with {input_format.n_times}."
         )
-    if (
-        sfreq is not None
-        and input_format.sfreq is not None
-        and abs(sfreq - input_format.sfreq) > 1e-6 * input_format.sfreq
-    ):
-        raise ValueError(
-            f"X has {sfreq:g} samples per second, the decoder was fitted with {input_format.sfreq:g}: resample."
-        )
     _warn_of_other_units(_typical_amplitude(signals), input_format.amplitude)
     return signals
+
+
+def match_channels(owner, names, sfreq, input_format):
+    """Return the positions of the decoder's channels, None without names; errors call the trials `owner`."""
+    if sfreq is not None and input_format.sfreq is not None and not np.isclose(sfreq, input_format.sfreq):
+        raise ValueError(
+            f"{owner} has {sfreq:g} samples per second, the decoder was fitted with {input_format.sfreq:g}: resample."
+        )
+    if names is None or input_format.ch_names is None:
+        return None
+    missing = [name for name in input_format.ch_names if name not in names]
+    if missing:
+        raise ValueError(
+            f"{owner} lacks {len(missing)} of the decoder's {input_format.n_chans} channels: "
+            f"{', '.join(missing[:8])}. Record or interpolate them, or fit a decoder without them."
+        )
+    return [names.index(name) for name in input_format.ch_names]
 
 
 def _warn_of_other_units(amplitude, expected):

@@ -1,10 +1,12 @@
-"""Fitted estimators as bytes, as they travel from workers and are kept."""
+"""Fitted estimators as bytes, as they travel from workers and are kept, and the device they compute on."""
+
+import torch
 
 from braindecode_censor.classical.estimator import TangentSpaceClassifier
 from braindecode_censor.storage.tensors import format_of
 from braindecode_censor.training.classifier import CensoredEEGClassifier
 
-__all__ = ["is_network", "is_storable", "pack_model", "unpack_model"]
+__all__ = ["find_device", "is_network", "is_storable", "pack_model", "unpack_model"]
 
 _CLASSES = (CensoredEEGClassifier, TangentSpaceClassifier)
 
@@ -31,3 +33,18 @@ def unpack_model(model, device="cpu", **params):
     if TangentSpaceClassifier.__name__ in format_of(model):
         return TangentSpaceClassifier.from_bytes(model)
     return CensoredEEGClassifier.from_bytes(model, device=device, **params)
+
+
+def find_device(device):
+    """Return the device to compute on."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device_type = torch.device(device).type
+    except (RuntimeError, TypeError):
+        device_type = None
+    if device_type not in ("cpu", "cuda"):
+        raise ValueError(f"device={device!r} is unknown; use 'auto', 'cpu' or 'cuda'.")
+    if device_type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}: torch finds no GPU on this machine; use device='auto'.")
+    return device

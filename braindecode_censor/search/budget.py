@@ -1,12 +1,14 @@
-"""What a search may use: seconds, trainings, or no limit."""
+"""The budget of a search, in seconds or trainings or without limit, and a bar of how much of it is used."""
 
 import time
 
+import numpy as np
 import pandas as pd
 
 from braindecode_censor._check import check_positive, check_size
+from braindecode_censor.run.progress import Progress
 
-__all__ = ["Budget", "parse_seconds"]
+__all__ = ["Budget", "SearchProgress", "parse_seconds"]
 
 _RESERVE = 0.12  # of the time limit, for what comes after the last training
 
@@ -46,3 +48,23 @@ class Budget:
     def trainings_left(self):
         """Return how many trainings are left."""
         return float("inf") if self.max_trainings is None else self.max_trainings - self.n_trained
+
+
+class SearchProgress(Progress):
+    """Seconds of the time limit if there is one, else trainings; and the best candidate so far."""
+
+    def __init__(self, verbose, budget):
+        total = budget.max_trainings or (budget.limit and round(budget.limit))
+        super().__init__(total, "s" if budget.limit else "training", "search", quiet=not verbose)
+        self.budget, self.best = budget, {}
+
+    def report(self, result, search):
+        """Show a finished training."""
+        name = result.training.name
+        self.best.pop(name, None)
+        if name in search.heldout.probabilities:
+            self.best[name] = float(np.nanmean(search.heldout.scores(name)))
+        best = max(self.best, key=self.best.get, default=None)
+        note = "" if best is None else f"best so far {best} ({self.best[best]:.3f})"
+        done = self.budget.n_trained if self.budget.limit is None else round(self.budget.elapsed())
+        self.update(done, note)

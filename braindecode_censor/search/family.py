@@ -143,7 +143,9 @@ def _by_dict(item):
     except (TypeError, ValueError) as error:
         raise ValueError(f"candidates has {name!r}: {error}") from None
     if candidate.kind == "network" and candidate.steps is None:
-        raise ValueError(f"candidates has {name!r}: max_steps=None, but a search predicts its time from max_steps.")
+        raise ValueError(
+            f"candidates has {name!r}: max_steps=None, but a search predicts its time from max_steps."
+        )
     return candidate
 
 

@@ -307,9 +307,8 @@ class _NetworkCost:
     def __init__(self):
         self.overhead, self.per_step, self.size = 0.0, None, 1.0
         self.fraction = None  # of the steps of a full training
-        self.scale = (
-            1.0  # of actual to predicted seconds, because trainings side by side slow each other down
-        )
+        # The ratio of actual to predicted seconds: trainings side by side slow each other down.
+        self.scale = 1.0
 
     def measure(self, candidate, few, short, many, long):
         """Take the seconds of two timing runs."""
