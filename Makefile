@@ -1,9 +1,9 @@
-# Needs only Python >= 3.11, pip and make; everything else is installed into .venv.
+# Requires Python >= 3.11, pip and make; everything else is installed into .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Two workers with one thread each use two cores fully; several torch processes with many threads thrash.
+# One process per core with one torch thread each; several processes with many threads slow each other down.
 WORKERS ?= 2
 
 .PHONY: setup demo figures test test-oldest style lint docs benchmarks clean
@@ -11,18 +11,18 @@ WORKERS ?= 2
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@echo "Installing (about 5 GB with PyTorch, once) ..."
-	@# The build backend warns that an editable install follows the folders; that is what we want.
+	@# The build backend warns that an editable install follows the folders, as intended.
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 demo: setup
 	$(BIN)/autotransfer demo --out demo_results
 
-# Every figure and table from a folder of results. Nothing is trained.
+# Draw all figures and tables of a finished experiment; nothing is trained.
 RESULTS ?= demo_results
 figures: setup
 	$(BIN)/python paper_figures/plot_all.py --results $(RESULTS)
@@ -34,7 +34,6 @@ style: setup
 lint: style
 	$(BIN)/python tests/project/validate_docstrings.py
 
-# The docstrings are checked by a test too, beside other tests instead of before them.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 test: style
 	$(PYTEST) --ignore tests/docs --ignore tests/journeys
@@ -47,9 +46,8 @@ test-oldest: setup
 	OMP_NUM_THREADS=1 $(VENV)-oldest/bin/python -m pytest tests/journeys tests/project/test_readme.py \
 		tests/search/test_optuna.py tests/penalties/test_closed_form.py
 
-# Without network and without warnings; the gallery runs only the examples that changed. Then what pages and
-# examples say is tested: they look right, they run, their commands start a cluster, and README gets four newcomers
-# where they want to go.
+# Build the pages without network and without warnings, then run what they show: examples, code blocks, commands, the layout
+# in a browser, and the four journeys through README. The gallery draws only the figures of examples that changed.
 docs: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	$(PYTEST) tests/docs tests/journeys

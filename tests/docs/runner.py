@@ -66,6 +66,7 @@ def _work(path, folder, arguments, figures):
     os.environ.update(MNE_DATA=folder, _MNE_FAKE_HOME_DIR=folder, TMPDIR=folder)
     tempfile.tempdir = folder
     sys.argv = [path, *arguments]
+    sys.path.insert(0, str(Path(path).parent))
     plt.switch_backend("Agg")
     torch.set_num_threads(1)
     socket.socket.connect = _no_network
