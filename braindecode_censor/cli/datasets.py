@@ -1,13 +1,14 @@
-"""``autotransfer datasets``: what can be loaded, and whether it is on this disk."""
+"""``autotransfer datasets``: the datasets, their licences, and those on this disk."""
 
 import json
 
+from braindecode_censor.cli.help import add_command
 
-def add_command(commands):
+
+def add_commands(commands):
     """Add the subcommand to the parser's subcommands."""
-    parser = commands.add_parser("datasets", help="list the datasets, their licences and where to get them")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    parser.set_defaults(run=run)
+    add = add_command(commands, run, "datasets", "list the datasets, their licences and where to get them")
+    add("--json", action="store_true", help="print one JSON object instead of a table")
 
 
 def run(args):
@@ -23,7 +24,7 @@ def format_table(rows):
     """Lay rows out in columns."""
     words = {None: "-", True: "yes", False: "no"}
     lines = [[key.replace("_", " ") for key in rows[0]]]
-    # True == 1, so only booleans and None are translated
+    # True equals 1, so only booleans and None are translated.
     lines += [
         [words[v] if v is None or isinstance(v, bool) else str(v) for v in row.values()] for row in rows
     ]

@@ -1,6 +1,7 @@
 """``autotransfer fit``, ``predict`` and ``leaderboard``: thin over :class:`AutoTransferClassifier`."""
 
 import csv
+import inspect
 import json
 import sys
 import textwrap
@@ -10,55 +11,41 @@ from pathlib import Path
 
 import yaml
 
-from braindecode_censor.cli.help import HelpFormatter
+from braindecode_censor.cli.help import NUMBER, add_command
 
 
 def add_commands(commands):
     """Add the subcommands to the parser's subcommands."""
-    fit = commands.add_parser(
-        "fit",
-        help="fit a decoder for new subjects to a folder of recordings",
-        description="Search for the decoder that works best on held-out subjects, and write it to a folder.",
-        epilog=f"Default candidates: {', '.join(_default_candidates())}; subject+mmd-conditional is one with "
-        "censoring, and censored is the best network with each method and mode.",
-        formatter_class=HelpFormatter,
+    title = "fit a decoder for new subjects to a folder of recordings"
+    description = "Search for the decoder that works best on held-out subjects, and write it to a folder."
+    epilog = (
+        f"Default candidates: {', '.join(_default_candidates())}; subject+mmd-conditional is one with censoring, and "
+        "censored is the best network with each method and mode."
     )
-    add = fit.add_argument
-    add("--data", required=True, help="folder with one subject_XX.npz or subject_XX-epo.fif per subject")
-    add("--out", required=True, help="folder for the decoder")
-    add(
-        "--target",
-        choices=("none", "unlabeled", "labeled"),
-        default="unlabeled",
-        help="trials that will be available of a new subject before it is decoded",
-    )
-    add("--time", default="10m", help="time limit, such as 90s, 10m or 1.5h, or none")
-    add(
-        "--trainings", type=int, help="maximum number of trainings instead of a time limit, for equal results"
-    )
+    add = add_command(commands, run_fit, "fit", title, description, epilog)
+    # Options are stored under the names of AutoTransferClassifier's arguments, so that run_fit can pass them on.
+    add("--data", required=True, metavar="DIR", help="folder of subject_XX.npz or subject_XX-epo.fif")
+    add("--out", required=True, metavar="DIR", help="folder to write the decoder to")
+    target = "trials that will be available of a new subject before it is decoded"
+    add("--target", choices=("none", "unlabeled", "labeled"), default="unlabeled", help=target)
+    add("--time", dest="time_limit", default="10m", metavar="T", help="such as 90s, 10m, 1.5h, or none")
+    add("--trainings", dest="max_trainings", **NUMBER, help="number of trainings instead of a time limit")
     add("--candidates", nargs="+", metavar="NAME", help="candidates to search (default: all of those below)")
-    add("--jobs", type=int, default=1, help="number of trainings at a time")
+    add("--jobs", dest="n_jobs", default=1, **NUMBER, help="number of trainings at a time")
     add("--device", default="auto", help="auto, cpu or cuda")
-    add("--seed", type=int, default=0, help="random seed")
-    add("--folder", help="folder for finished trainings, from which the same command continues after a crash")
+    add("--seed", dest="random_state", default=0, **NUMBER, help="random seed")
+    add("--folder", metavar="DIR", help="store finished trainings here, to continue after a crash")
     add("--quiet", action="store_true", help="show no progress")
-    fit.set_defaults(run=run_fit)
-    predict = commands.add_parser("predict", help="decode the trials of one subject")
-    add = predict.add_argument
-    add("--decoder", required=True, help="folder written by `autotransfer fit`")
-    add("--data", required=True, help="file of one subject, subject_XX.npz or subject_XX-epo.fif")
-    add("--out", help="CSV file for predictions and probabilities (default: the terminal)")
-    add(
-        "--adapt",
-        action="store_true",
-        help="adapt to the subject first, using all trials without their labels",
-    )
-    add("--stream", action="store_true", help="adapt trial by trial, using earlier trials only")
-    predict.set_defaults(run=run_predict)
-    board = commands.add_parser("leaderboard", help="show the candidates and the expected score of a decoder")
-    board.add_argument("--decoder", required=True, help="folder written by `autotransfer fit`")
-    board.add_argument("--json", action="store_true", help="print one JSON object")
-    board.set_defaults(run=run_leaderboard)
+    add = add_command(commands, run_predict, "predict", "decode the trials of one subject")
+    add("--decoder", required=True, metavar="DIR", help="folder written by `autotransfer fit`")
+    add("--data", required=True, metavar="FILE", help="subject_XX.npz or subject_XX-epo.fif of one subject")
+    add("--out", metavar="FILE", help="CSV file for predictions and probabilities (default: the terminal)")
+    add("--adapt", action="store_true", help="adapt to the subject first, by all trials without their labels")
+    add("--stream", action="store_true", help="adapt trial by trial, by earlier trials only")
+    title = "show the candidates and the expected score of a decoder"
+    add = add_command(commands, run_leaderboard, "leaderboard", title)
+    add("--decoder", required=True, metavar="DIR", help="folder written by `autotransfer fit`")
+    add("--json", action="store_true", help="print one JSON object")
 
 
 def _default_candidates():
@@ -74,18 +61,12 @@ def run_fit(args):
 
     check_free(args.out)
     data = read_folder(args.data)
+    names = inspect.signature(AutoTransferClassifier).parameters
+    arguments = {name: value for name, value in vars(args).items() if name in names}
+    if args.time_limit.lower() == "none":
+        arguments["time_limit"] = None
     clf = AutoTransferClassifier(
-        target=args.target,
-        time_limit=None if args.time.lower() == "none" else args.time,
-        device=args.device,
-        random_state=args.seed,
-        candidates=args.candidates,
-        n_jobs=args.jobs,
-        max_trainings=args.trainings,
-        folder=args.folder,
-        sfreq=data.sfreq,
-        ch_names=data.ch_names,
-        verbose=int(not args.quiet),
+        **arguments, sfreq=data.sfreq, ch_names=data.ch_names, verbose=int(not args.quiet)
     )
     clf.fit(data.X, data.y, subjects=data.subjects).save(args.out)
     _show(clf)

@@ -1,5 +1,6 @@
 """``autotransfer run``, ``resume``, ``demo`` and ``report``: thin over :class:`AutoTransfer`."""
 
+import inspect
 import json
 import sys
 import textwrap
@@ -7,83 +8,61 @@ from pathlib import Path
 
 import yaml
 
-from braindecode_censor.cli.help import HelpFormatter
+from braindecode_censor.cli.help import NUMBER, add_command
 
 
 def add_commands(commands):
     """Add the subcommands to the parser's subcommands."""
-    run = commands.add_parser(
-        "run",
-        help="run the paper's experiment on a dataset",
-        description="Train the grid on one split, cross-validate the best three configurations of each method with "
-        "MOABB, and select one. Every finished training is stored at once: after a crash, the same command or "
-        "`autotransfer resume --out DIR` continues.",
-        formatter_class=HelpFormatter,
+    description = (
+        "Train the grid on one split, cross-validate the best configurations of each method with MOABB, and select "
+        "one. Every finished training is stored at once: after a crash, the same command or "
+        "`autotransfer resume --out DIR` continues."
     )
-    _add_experiment(run)
-    _add_machine(run)
-    run.set_defaults(run=run_experiment)
-    resume = commands.add_parser(
-        "resume",
-        help="continue an experiment, or add seeds and configurations to it",
-        description="Continue an experiment. --seeds and --preset add to it, finished or not: only new trainings "
-        "are done.",
-    )
-    resume.add_argument("--seeds", type=int, help="total number of seeds")
-    resume.add_argument("--preset", help="quick, paper, or a YAML file: configurations to add")
-    _add_machine(resume)
-    resume.set_defaults(run=resume_experiment)
-    demo = commands.add_parser("demo", help="run everything on simulated subjects, in minutes")
-    demo.add_argument("--seed", type=int, default=0, help="random seed")
-    _add_machine(demo, "demo_results")
-    demo.set_defaults(run=run_demo)
-    report = commands.add_parser(
-        "report", help="write the table and the report of a finished experiment again"
-    )
-    report.add_argument("--out", required=True, help="folder of the experiment")
-    report.add_argument("--json", action="store_true", help="print one JSON object")
-    report.set_defaults(run=report_experiment)
+    add = add_command(commands, run_experiment, "run", "run the paper's experiment on a dataset", description)
+    _add_experiment(add)
+    _add_machine(add)
+    title = "continue an experiment, or add seeds and configurations to it"
+    description = "Continue an experiment, or add to a finished one. Finished trainings are not repeated."
+    add = add_command(commands, resume_experiment, "resume", title, description)
+    add("--seeds", dest="n_seeds", **NUMBER, help="total number of seeds")
+    add("--preset", help="configurations to add: quick, paper, or a YAML file")
+    _add_machine(add)
+    title = "run everything on simulated subjects, in minutes"
+    description = "Run the paper's experiment on simulated subjects, then decode new subjects in four ways."
+    add = add_command(commands, run_demo, "demo", title, description)
+    add("--seed", dest="random_state", default=0, **NUMBER, help="random seed")
+    _add_machine(add, "demo_results")
+    title = "write the tables and the report of a finished experiment again"
+    add = add_command(commands, report_experiment, "report", title)
+    add("--out", required=True, metavar="DIR", help="folder of the experiment")
+    add("--json", action="store_true", help="print one JSON object")
 
 
-def _add_experiment(parser):
-    add = parser.add_argument
+# Options are stored under the names of AutoTransfer's arguments, so that _run can pass them on.
+def _add_experiment(add):
     add("--dataset", default="simulated", help="name (see `autotransfer datasets`) or folder of epochs")
     add("--dataset-option", action="append", default=[], metavar="KEY=VALUE", help="option of the dataset")
-    add("--preset", default="quick", help="quick, paper, or a YAML file with a grid of your own")
-    add("--seed", type=int, default=0, help="first random seed")
-    add("--seeds", type=int, default=1, help="number of seeds; one seed cannot separate a gain from chance")
-    add(
-        "--search",
-        choices=["grid", "optuna"],
-        default="grid",
-        help="all configurations, or Optuna's proposals",
-    )
-    add("--optuna-trials", type=int, default=20, help="Optuna's trials per method")
-    add("--top", type=int, default=3, help="configurations of each method that are cross-validated")
-    add("--epochs", type=int, help="maximum number of epochs (default: the preset's)")
-    add(
-        "--patience", type=int, help="epochs without progress before a training stops (default: the preset's)"
-    )
+    add("--preset", default="quick", help="quick, paper, or a YAML file: grid and training options")
+    add("--seed", dest="random_state", default=0, **NUMBER, help="first random seed")
+    add("--seeds", dest="n_seeds", default=1, **NUMBER, help="number of seeds; one cannot show a gain")
+    add("--search", choices=["grid", "optuna"], default="grid", help="all configurations, or those of Optuna")
+    add("--optuna-trials", dest="n_optuna_trials", default=20, **NUMBER, help="Optuna's trials per method")
+    add("--top", dest="n_top", default=3, **NUMBER, help="configurations of each method to cross-validate")
+    add("--epochs", **NUMBER, help="maximum number of epochs")
+    add("--patience", **NUMBER, help="epochs without progress before a training stops")
+    add("--normalize", help="normalisation of the trials")
     add("--device", default="cpu", help="cpu or cuda; on a GPU many trainings run as one")
-    add("--paradigm", help="MOABB paradigm, e.g. P300 (default: from the dataset)")
-    add("--normalize", help="normalisation of the trials, see CensoredEEGClassifier (default: the preset's)")
-    add(
-        "--others",
-        action="append",
-        default=[],
-        choices=["riemann"],
-        help="also evaluate this classical pipeline",
-    )
-    add("--dry-run", action="store_true", help="print the plan and the time it takes, and train nothing")
+    add("--paradigm", help="MOABB paradigm, such as P300 (default: the dataset's)")
+    add("--others", action="append", choices=["riemann"], help="also evaluate this classical pipeline")
+    add("--dry-run", action="store_true", help="print the plan and its duration, and train nothing")
 
 
-def _add_machine(parser, out=None):
-    add = parser.add_argument
-    add("--out", required=out is None, default=out, help="folder for results")
-    add("--jobs", type=int, default=1, help="number of trainings at a time on this machine")
-    add("--scheduler", help="address of a Dask scheduler to train on, such as tcp://10.0.0.1:8786")
-    add("--storage", help="database of Optuna's search for several machines, such as postgresql://host/name")
-    add("--json", action="store_true", help="print one JSON object to standard output and nothing else")
+def _add_machine(add, out=None):
+    add("--out", required=out is None, default=out, metavar="DIR", help="folder of results")
+    add("--jobs", dest="n_jobs", default=1, **NUMBER, help="trainings at a time on this machine")
+    add("--scheduler", metavar="ADDRESS", help="Dask scheduler to train on, such as tcp://10.0.0.1:8786")
+    add("--storage", metavar="ADDRESS", help="database for Optuna, such as postgresql://host/name")
+    add("--json", action="store_true", help="print one JSON object and nothing else to standard output")
     add("--quiet", action="store_true", help="show no progress")
     add("--no-report", action="store_true", help="write tables only; `autotransfer report` adds the report")
 
@@ -94,20 +73,7 @@ def run_experiment(args):
     training = {name: value for name, value in training.items() if value is not None}
     if args.device != "cpu":
         training["device"] = args.device
-    _run(
-        args,
-        dataset=args.dataset,
-        dataset_options=_parse_options(args.dataset_option),
-        preset=args.preset,
-        random_state=args.seed,
-        n_seeds=args.seeds,
-        search=args.search,
-        n_optuna_trials=args.optuna_trials,
-        n_top=args.top,
-        paradigm=args.paradigm,
-        training=training,
-        others=args.others,
-    )
+    _run(args, dataset_options=_parse_options(args.dataset_option), training=training)
     return 0
 
 
@@ -117,27 +83,22 @@ def resume_experiment(args):
     from braindecode_censor.paper.identity import read_experiment
 
     identity = read_experiment(args.out)["identity"]
-    other_names = [name for name in identity["others"] if name != "riemann"]
-    if identity["dataset"] is None or other_names:
-        objects = f"pipelines of your own, {', '.join(other_names)}" if other_names else "a dataset object"
+    if identity["dataset"] is None or set(identity["others"]) - {"riemann"}:
         raise ValueError(
-            f"out={args.out!r} was made with {objects}: resume it in Python by calling AutoTransfer with the same "
-            "arguments."
+            f"out={args.out!r} was made with a dataset object or with your own pipelines: resume it in Python by "
+            "calling AutoTransfer with the same arguments."
         )
     new_configs = get_preset(args.preset).grid if args.preset else ()
     grid = expand([*identity["grid"], *(config.as_dict() for config in new_configs)])
+    names = ("dataset", "dataset_options", "paradigm", "search", "n_top", "others")
+    arguments = {name: identity[name] for name in names}
     _run(
         args,
-        dataset=identity["dataset"],
-        dataset_options=identity["dataset_options"],
-        paradigm=identity["paradigm"],
+        **arguments,
         preset=Preset(grid, identity["training"]),
         random_state=identity["first_seed"],
-        n_seeds=args.seeds or len(identity["seeds"]),
-        search=identity["search"],
+        n_seeds=args.n_seeds or len(identity["seeds"]),
         n_optuna_trials=identity["n_optuna_trials"] or 20,
-        n_top=identity["n_top"],
-        others=identity["others"],
     )
     return 0
 
@@ -150,23 +111,22 @@ def run_demo(args):
         args,
         extra_seconds=demo.estimate_seconds(not args.no_report, args.json),
         dataset="simulated",
-        dataset_options={**demo.RECORDED, "seed": args.seed},
+        dataset_options={**demo.RECORDED, "seed": args.random_state},
         training=demo.TRAINING,
-        random_state=args.seed,
         n_top=1,
     )
     if args.json:  # One object, of the experiment.
         return 0
     print("\nNow subjects who were not in the training data ...", flush=True)
-    verbose = int(not args.quiet)
-    scores, best = demo.compare_on_new_subjects(parameters[result.selected], args.seed, verbose=verbose)
+    arguments = parameters[result.selected]
+    scores, best = demo.compare_on_new_subjects(arguments, args.random_state, int(not args.quiet))
     sentence, _, numbers = demo.describe_new_subjects(scores, best).partition("\n\n")
     print(f"\n{textwrap.fill(sentence, 100)}\n\n{numbers}")
     return 0
 
 
 def report_experiment(args):
-    """Write table and report of a finished experiment again, from its scores."""
+    """Write the tables and the report of a finished experiment again, from its scores."""
     from braindecode_censor.paper.result import read_result
 
     _show(args, read_result(Path(args.out)))
@@ -178,9 +138,9 @@ def _run(args, extra_seconds=None, **arguments):
     from braindecode_censor.paper.experiment import AutoTransfer
     from braindecode_censor.paper.plan import format_seconds
 
-    if args.storage:
-        arguments["search"] = args.storage
-    experiment = AutoTransfer(out=args.out, n_jobs=args.jobs, scheduler=args.scheduler, **arguments)
+    names = inspect.signature(AutoTransfer).parameters
+    arguments = {name: value for name, value in vars(args).items() if name in names} | arguments
+    experiment = AutoTransfer(**arguments | ({"search": args.storage} if args.storage else {}))
     plan = experiment.plan()
     # With --json, standard output is for the one object.
     stream = sys.stderr if args.json else sys.stdout

@@ -17,10 +17,8 @@ def build_parser():
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    decoder.add_commands(commands)
-    experiment.add_commands(commands)
-    datasets.add_command(commands)
-    pipelines.add_command(commands)
+    for module in (decoder, experiment, datasets, pipelines):
+        module.add_commands(commands)
     return parser
 
 
@@ -34,10 +32,7 @@ def main(argv=None):
         print(f"autotransfer: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        if args.command in ("fit", "predict", "leaderboard"):
-            remedy = "run the same command again; `fit --folder DIR` keeps finished trainings"
-        else:
-            remedy = "`autotransfer resume` continues"
+        remedy = "the same command continues, except for `fit` without --folder, which starts again"
         print(f"autotransfer: interrupted; {remedy}", file=sys.stderr)
         return 130
 

@@ -5,19 +5,19 @@ import shutil
 from pathlib import Path
 
 import braindecode_censor
+from braindecode_censor.cli.help import add_command
 
 
-def add_command(commands):
+def add_commands(commands):
     """Add the subcommand to the parser's subcommands."""
-    parser = commands.add_parser(
-        "pipelines",
-        help="list the YAML pipelines for MOABB, or copy them to a folder",
-        description="Without --out, list the installed pipelines. With --out, copy them to a folder in which "
-        "moabb.benchmark(pipelines=DIR) can write its lock files.",
+    description = (
+        "Without --out, list the installed pipelines. With --out, copy them to a folder in which "
+        "moabb.benchmark(pipelines=DIR) can write its lock files."
     )
-    parser.add_argument("--out", metavar="DIR", help="folder to copy the pipelines to")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
+    title = "list the YAML pipelines for MOABB, or copy them to a folder"
+    add = add_command(commands, run, "pipelines", title, description)
+    add("--out", metavar="DIR", help="folder to copy the pipelines to")
+    add("--json", action="store_true", help="print one JSON object")
 
 
 def run(args):

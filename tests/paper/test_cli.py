@@ -9,8 +9,10 @@ import warnings
 import pytest
 import yaml
 from figures.finished import few_figures
+from moabb.paradigms import P300
 from tiny import DATA, GRID, TRAINING, copy_of, finished
 
+from braindecode_censor import AutoTransfer
 from braindecode_censor.cli.main import hide_foreign_warnings, main
 from braindecode_censor.search.family import default_names
 
@@ -136,20 +138,17 @@ def test_errors_are_one_line_and_exit_code_one(arguments, message, tmp_path, cap
 
 
 def test_options_reach_the_experiment(monkeypatch, tmp_path):
-    arguments = {}
-
-    def catch(**options):
-        arguments.update(options)
-        raise ValueError
-
-    monkeypatch.setattr("braindecode_censor.paper.experiment.AutoTransfer", catch)
+    experiments = []
+    monkeypatch.setattr(AutoTransfer, "plan", experiments.append)
     options = ["--normalize", "subject", "--paradigm", "P300", "--others", "riemann", "--epochs", "7"]
-    options += ["--optuna-trials", "5", "--seed", "3", "--top", "2", "--jobs", "2"]
-    assert main(["run", "--out", str(tmp_path), *options, "--storage", "sqlite:///x.db"]) == 1
-    assert arguments["training"] == {"max_epochs": 7, "normalize": "subject"}
-    assert arguments["paradigm"] == "P300" and arguments["others"] == ["riemann"]
-    assert arguments["search"] == "sqlite:///x.db" and arguments["n_optuna_trials"] == 5
-    assert (arguments["random_state"], arguments["n_top"], arguments["n_jobs"]) == (3, 2, 2)
+    options += ["--optuna-trials", "5", "--seed", "3", "--seeds", "2", "--top", "4", "--jobs", "2"]
+    with pytest.raises(TypeError):  # The plan that is printed next is missing.
+        main(["run", "--out", str(tmp_path), *options, "--storage", "sqlite:///x.db"])
+    (experiment,) = experiments
+    assert experiment.training["max_epochs"] == 7 and experiment.training["normalize"] == "subject"
+    assert isinstance(experiment.paradigm, P300) and list(experiment.others) == ["riemann"]
+    assert experiment.storage == "sqlite:///x.db" and experiment.n_optuna_trials == 5
+    assert (experiment.seeds, experiment.n_top, experiment.n_jobs) == ([3, 4], 4, 2)
 
 
 def test_exit_codes_of_wrong_options_and_help(capsys):
