@@ -1,44 +1,40 @@
-"""A reader of the paper repeats its search and its figures, stops, goes on, and adds a seed."""
+"""A reader of the paper runs the experiment, continues it with one seed more, and draws its tables."""
 
 import runpy
+import shlex
 import shutil
 import sys
 import warnings
 from pathlib import Path
 
-from journeys.readme import TEXT, block, run
-from tiny import DATA, TRAINING, finished
+import yaml
+from journeys.readme import block
+from tiny import DATA, GRID, TRAINING, finished
 
 import braindecode_censor as bc
 from braindecode_censor.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 warnings.simplefilter("ignore")
-Path("grid.yml").write_text(f"""
-grid:
-  - {{method: mmd, mode: [marginal, conditional], weight: 0.1}}
-  - {{method: adv, mode: marginal, weight: 0.1}}
-training: {TRAINING}
-""")
-small = {'"quick", seeds=3, jobs=2': f'"grid.yml", seeds=2, top=1, dataset_options={DATA}'}
-result = run(block("python", "AutoTransfer(", **small))["result"]
-assert result.selected.startswith(("mmd-", "adv-")) and result.report.is_file()
-assert {"baseline", "mmd", "adv", "AutoTransfer (paper)"} <= set(result.table.index)
-
-# `make figures RESULTS=results` draws what the report shows; here only its tables, which are quick.
-assert "make figures RESULTS=results" in TEXT
-drawn = {path.name for path in Path("results/figures").iterdir()}
-assert {path.rpartition(".")[2] for path in drawn} == {"pdf", "png", "csv", "tex"}
-shutil.rmtree("results/figures")
+Path("grid.yml").write_text(yaml.safe_dump({"grid": GRID, "training": TRAINING}))
+options = " ".join(f"--dataset-option {name}={value}" for name, value in DATA.items())
+short = {"quick --seeds 3 --jobs 2": f"grid.yml --seeds 2 --top 1 --no-report --quiet {options}"}
+run, report = block("sh", "autotransfer run", short).splitlines()
+assert main(shlex.split(run)[1:]) == 0
 before = finished(Path("results"))
-sys.argv = ["plot_tables.py", "--results", "results"]
-runpy.run_path(str(ROOT / "paper_figures" / "plot_tables.py"), run_name="__main__")
-assert {"summary.csv", "summary.tex"} <= {path.name for path in Path("results/figures").iterdir()} <= drawn
 
-# The same call again trains nothing, and the shell adds a seed to the finished folder.
-again = bc.AutoTransfer("simulated", "results", "grid.yml", seeds=2, top=1, dataset_options=DATA).run(
-    report=False
-)
-assert finished(Path("results")) == before and again.selected == result.selected
+# The same experiment in Python trains nothing; the shell adds a seed to it.
+experiment = bc.AutoTransfer("simulated", "results", "grid.yml", n_seeds=2, n_top=1, dataset_options=DATA)
+result = experiment.run(report=False, verbose=0)
+assert finished(Path("results")) == before
+assert result.selected.startswith(("mmd-", "adv-"))
+assert {"baseline", "mmd", "adv", "AutoTransfer (paper)"} <= set(result.table.index)
 assert main(["resume", "--out", "results", "--seeds", "3", "--no-report", "--quiet"]) == 0
 assert finished(Path("results"))[: len(before)] == before and len(finished(Path("results"))) > len(before)
+
+assert main(shlex.split(report)[1:]) == 0
+assert Path("results/report.html").is_file()
+shutil.rmtree("results/figures")
+sys.argv = ["plot_tables.py", "--results", "results"]
+runpy.run_path(str(ROOT / "paper_figures" / "plot_tables.py"), run_name="__main__")
+assert {"summary.csv", "summary.tex"} <= {path.name for path in Path("results/figures").iterdir()}
