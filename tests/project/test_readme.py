@@ -33,7 +33,7 @@ def test_code_runs_as_pasted(tmp_path):
     accuracy = float(re.search(r"^accuracy ([\d.]+) chance 0.25$", run.output, re.MULTILINE)[1])
     assert accuracy > 0.5
     assert (tmp_path / "decoder" / "model_card.md").is_file() and (tmp_path / "predictions.csv").is_file()
-    assert (tmp_path / "results" / "report.html").is_file()
+    assert (tmp_path / "paper_results" / "report.html").is_file()
 
 
 def test_start_page_has_the_same_ten_lines():
