@@ -13,15 +13,12 @@ SHAPES = {
     "default-56x260": (56, 260, {}),
     "default-16x128": (16, 128, {}),
     "one-channel": (1, 200, {}),
-    "64x60": (64, 60, {}),
-    "3x1000": (3, 1000, {}),
     "shorter-than-edge": (4, 40, {"kernel_length": 100, "pool2_kernel_size": 4}),
     "odd-kernels": (5, 150, {"kernel_length": 33, "depthwise_kernel_length": 7}),
     "one-tap": (5, 90, {"kernel_length": 1, "depthwise_kernel_length": 1}),
     "two-taps": (5, 90, {"kernel_length": 2}),
     "even-kernels": (7, 99, {"kernel_length": 10, "depthwise_kernel_length": 4}),
     "long-kernel": (2, 250, {"kernel_length": 125}),
-    "F1-4-D-1": (6, 128, {"F1": 4, "D": 1}),
     "F1-1-D-3": (6, 128, {"F1": 1, "D": 3}),
     "F1-6-D-4-F2-9": (9, 128, {"F1": 6, "D": 4, "F2": 9}),
     "max-pool": (6, 128, {"pool_mode": "max"}),
@@ -29,7 +26,6 @@ SHAPES = {
     "gelu": (6, 128, {"activation": torch.nn.GELU}),
     "cumulative": (6, 128, {"batch_norm_momentum": None}),
     "newest-batch-only": (6, 128, {"batch_norm_momentum": 1.0}),
-    "momentum-eps": (6, 128, {"batch_norm_momentum": 0.3, "batch_norm_eps": 1e-5}),
     "conv-head": (6, 128, {"final_layer_with_constraint": False}),
     "tight-norms": (6, 128, {"conv_spatial_max_norm": 0.3, "norm_rate": 0.05}),
     "loose-norms": (6, 128, {"conv_spatial_max_norm": 30, "norm_rate": 30}),
@@ -68,9 +64,9 @@ def step(model, x, y, **kwargs):
     return {"output": out, **{name: value.grad for name, value in model.named_parameters()}}
 
 
-def assert_same(left, right, tolerance):
+def assert_same(actual, expected, tolerance):
     """Each tensor of two dictionaries agrees, in absolute terms (relative ones above 1)."""
-    assert left.keys() == right.keys()
-    for name in left:
-        difference = (left[name].double() - right[name].double()).abs().max().item()
-        assert difference <= tolerance * max(1.0, right[name].abs().max().item()), (name, difference)
+    assert actual.keys() == expected.keys()
+    for name in actual:
+        difference = (actual[name].double() - expected[name].double()).abs().max().item()
+        assert difference <= tolerance * max(1.0, expected[name].abs().max().item()), (name, difference)

@@ -1,4 +1,4 @@
-"""Does FastEEGNet draw the masks of torch's dropout, for every layer and memory format?"""
+"""FastEEGNet draws the masks of torch's dropout, for every layer and memory format."""
 
 import pytest
 import torch

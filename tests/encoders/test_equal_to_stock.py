@@ -1,4 +1,4 @@
-"""Does FastEEGNet compute what Braindecode's EEGNet computes, number by number?"""
+"""FastEEGNet computes the numbers of Braindecode's EEGNet."""
 
 import pytest
 import torch
@@ -40,7 +40,7 @@ def test_twenty_steps_with_dropout_equal_stock(optimizer, dtype):
     states = {model: dict(model.state_dict()) for model in (stock, fast, truth)}
     if optimizer == "AdamW" and dtype == torch.float32:
         # This gradient is zero, but for stock EEGNet's rounding errors, and Adam divides them by their own
-        # size. Stock in double precision says who is right about the bias, and the mean that depends on it.
+        # size. Stock in double precision is the reference for the bias, and the mean that depends on it.
         for name in ("bnorm_temporal.bias", "bnorm_1.running_mean"):
             exact = states[truth].pop(name)
             error = {m: (states[m].pop(name).double() - exact).abs().max().item() for m in (stock, fast)}

@@ -1,4 +1,4 @@
-"""Does Braindecode take FastEEGNet for one of its own models?"""
+"""FastEEGNet is used as Braindecode's own models are."""
 
 import numpy as np
 import pytest
@@ -25,16 +25,9 @@ def test_classifier_infers_the_signal_and_scores_like_stock():
     probabilities = []
     for module in (EEGNet, FastEEGNet):
         torch.manual_seed(0)
-        classifier = EEGClassifier(
-            module,
-            module__final_layer_with_constraint=True,
-            max_epochs=2,
-            train_split=None,
-            verbose=0,
-            batch_size=6,
-            classes=[0, 1, 2],
-            optimizer=torch.optim.SGD,
-        )
+        options = {"max_epochs": 2, "train_split": None, "verbose": 0, "batch_size": 6, "classes": [0, 1, 2]}
+        options |= {"module__final_layer_with_constraint": True, "optimizer": torch.optim.SGD}
+        classifier = EEGClassifier(module, **options)
         classifier.fit(x.numpy(), y.numpy())
         assert isinstance(classifier.module_, module)
         probabilities.append(classifier.predict_proba(x.numpy()))
@@ -55,9 +48,8 @@ def test_hook_receives_the_tensors_of_stock(layer, training):
     calls = []
     for model in pair(4, 100):
         torch.manual_seed(0)
-        model.train(training).get_submodule(layer).register_forward_hook(
-            lambda _, *tensors: calls.append(tensors)
-        )
+        submodule = model.train(training).get_submodule(layer)
+        submodule.register_forward_hook(lambda _, *tensors: calls.append(tensors))
         model(x)
     torch.testing.assert_close(calls[1], calls[0], rtol=0, atol=1e-5)
     if layer == "final_layer":
@@ -70,6 +62,7 @@ def test_hook_on_a_reordered_layer_is_called_in_stock_order():
     outputs = []
     handle = fast.conv_temporal.register_forward_hook(lambda _, __, output: outputs.append(output))
     torch.testing.assert_close(fast.eval()(x), stock.eval()(x), rtol=0, atol=0)
+    torch.testing.assert_close(fast(x[..., None]), stock(x), rtol=0, atol=0)  # a trailing axis of one
     assert outputs[0].shape == (6, 8, 4, 101)
     handle.remove()
     fast.conv_temporal.forward = lambda _: pytest.fail("stock order")
@@ -84,12 +77,6 @@ def test_dense_prediction_model_equals_stock():
         model.eval().to_dense_prediction_model()
         outputs.append(model(x))
     torch.testing.assert_close(outputs[1], outputs[0], rtol=0, atol=1e-5)
-
-
-def test_trailing_axis_of_one_is_accepted():
-    stock, fast = pair(4, 100)
-    x, _ = batch(4, 100)
-    torch.testing.assert_close(fast.eval()(x[..., None]), stock.eval()(x[..., None]), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(6, 65), (5, 64, 65), (64, 65)])

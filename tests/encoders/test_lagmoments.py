@@ -1,4 +1,4 @@
-"""Are the lag moments those of the padded windows, counted one by one?"""
+"""Lag moments are those of the padded windows, counted one by one."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Is the first block of ShallowFBCSPNet by Fourier transforms Braindecode's own?"""
+"""The first block of ShallowFBCSPNet by Fourier transforms equals Braindecode's."""
 
 import copy
 
@@ -34,27 +34,26 @@ def test_equal_to_braindecodes(size, biases):
     results = [layer(x) for layer in (stock, fast)]
     torch.testing.assert_close(results[1], results[0])
     cotangent = torch.randn_like(results[0])
-    found = [
+    expected, gradients = (
         torch.autograd.grad(y, [x, *layer.parameters()], cotangent)
         for y, layer in zip(results, (stock, fast))
-    ]
-    for one, other in zip(*found):
-        torch.testing.assert_close(other, one)
+    )
+    torch.testing.assert_close(gradients, expected)
 
 
-def test_who_gets_it():
-    """Networks by their name, with filters long enough; not a user's own object, nor who wants the stock network."""
+def test_networks_that_are_replaced():
+    """Networks given by name, with filters long enough; no object of the user's, and none with fast=False."""
 
-    def kind(module="ShallowFBCSPNet", **options):
+    def layer_type(module="ShallowFBCSPNet", **options):
         X, y, subjects = simulate(n_subjects=2, n_trials=4, n_chans=2, n_times=128)
         options |= {"penalty": None, "max_steps": 1, "batch_size": 8, "normalize": "none", "augment": None}
         fitted = CensoredEEGClassifier(module, **options).fit(X, y, subjects=subjects)
         return type(fitted.module_.conv_time_spat)
 
-    assert kind() is FastCombinedConv
-    assert kind(fast=False) is CombinedConv
-    assert kind(module__filter_time_length=5) is CombinedConv
-    assert kind(ShallowFBCSPNet(n_chans=2, n_outputs=2, n_times=128)) is CombinedConv
+    assert layer_type() is FastCombinedConv
+    assert layer_type(fast=False) is CombinedConv
+    assert layer_type(module__filter_time_length=5) is CombinedConv
+    assert layer_type(ShallowFBCSPNet(n_chans=2, n_outputs=2, n_times=128)) is CombinedConv
 
 
 def test_a_network_goes_back_and_forth():

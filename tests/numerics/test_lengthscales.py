@@ -1,4 +1,4 @@
-"""Do the adaptive length scales equal their definitions?"""
+"""Adaptive length scales equal their definitions."""
 
 import math
 
@@ -65,11 +65,11 @@ def our_conditional(x, scale):
 @pytest.mark.parametrize("n", [4, 6, 10, 64])
 def test_tsne_scale_equals_scikit_learn(n, relative):
     x = cloud(n)
-    wanted = min(max(relative * (n - 1), 2), n - 1.01)
+    perplexity = min(max(relative * (n - 1), 2), n - 1.01)
     p = our_conditional(x, TSNEScale(relative))
-    np.testing.assert_allclose(p, sklearn_conditional(x, wanted), atol=1e-4)
+    np.testing.assert_allclose(p, sklearn_conditional(x, perplexity), atol=1e-4)
     entropy = -np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0).sum(1)
-    np.testing.assert_allclose(np.exp(entropy), wanted, rtol=1e-4)
+    np.testing.assert_allclose(np.exp(entropy), perplexity, rtol=1e-4)
 
 
 def test_tsne_scale_with_duplicate_points():
@@ -92,8 +92,8 @@ def test_tsne_scale_of_every_group_in_one_call():
     same = groups[:, None] == groups[None, :]
     beta = TSNEScale().inverse_scales(squared_distances(x), same)
     for group in range(3):
-        alone = TSNEScale().inverse_scales(squared_distances(x[groups == group]))
-        torch.testing.assert_close(beta[groups == group], alone)
+        single = TSNEScale().inverse_scales(squared_distances(x[groups == group]))
+        torch.testing.assert_close(beta[groups == group], single)
 
 
 def test_tsne_kernel_is_not_positive_semi_definite():

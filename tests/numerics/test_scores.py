@@ -1,4 +1,4 @@
-"""Do the score estimators give the values computed by hand, and obey their identities?"""
+"""Score estimators: values computed by hand, and identities."""
 
 import math
 
@@ -42,11 +42,7 @@ def test_out_of_sample(name, value):
 
 
 THREE_POINTS = [
-    (
-        "tikhonov",
-        {"reg": 0.01},
-        [[1.821483, 0.692286], [-1.911952, 0.042771], [0.026092, -0.92887]],
-    ),
+    ("tikhonov", {"reg": 0.01}, [[1.821483, 0.692286], [-1.911952, 0.042771], [0.026092, -0.92887]]),
     ("nu", {"n_steps": 5}, [[1.381909, 0.63449], [-1.521737, 0.179502], [0.114134, -1.032445]]),
     (
         "tikhonov",
@@ -89,8 +85,8 @@ def test_kernel_derivatives_by_finite_differences(profile):
         jacobian = torch.autograd.functional.jacobian(block, y)  # (3, 3, 1, 3)
         divergence = torch.einsum("abb->a", jacobian[:, :, 0])
         d2 = ((x - y) ** 2).sum(-1, keepdim=True)
-        found = kernel.operator(x, y, d2, p, torch.ones_like(d2))[1]
-        torch.testing.assert_close(found[0].detach(), divergence)
+        actual = kernel.operator(x, y, d2, p, torch.ones_like(d2))[1]
+        torch.testing.assert_close(actual[0].detach(), divergence)
 
 
 @pytest.mark.parametrize("kernel", ["curlfree-rbf", "curlfree-imq"])
@@ -193,8 +189,8 @@ def test_one_fit_of_all_groups_equals_one_fit_per_group(name, kernel, lengthscal
     score = make_score(name, kernel=kernel, lengthscale=lengthscale)
     together = score.fit(x, groups[:, None] == groups[None, :]).at_samples()
     for group in range(4):
-        alone = score.fit(x[groups == group]).at_samples()
-        torch.testing.assert_close(together[groups == group], alone, rtol=1e-7, atol=1e-7)
+        single = score.fit(x[groups == group]).at_samples()
+        torch.testing.assert_close(together[groups == group], single, rtol=1e-7, atol=1e-7)
     assert torch.isfinite(together).all()
 
 
@@ -204,9 +200,11 @@ def test_a_sample_in_no_group_gets_no_score_and_changes_nothing(name):
     same = torch.ones(12, 12, dtype=torch.bool)
     same[3] = same[:, 3] = False
     scores = make_score(name).fit(x, same).at_samples()
-    kept = torch.arange(12) != 3
+    remaining = torch.arange(12) != 3
     assert scores[3].abs().max() < 1e-12
-    torch.testing.assert_close(scores[kept], make_score(name).fit(x[kept]).at_samples(), rtol=1e-7, atol=1e-7)
+    torch.testing.assert_close(
+        scores[remaining], make_score(name).fit(x[remaining]).at_samples(), rtol=1e-7, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("name", list(SCORES))

@@ -1,4 +1,4 @@
-"""Are calls that make the CPU wait left to the capture in progress? Real captures: tests/fleet/test_cuda.py."""
+"""Calls that make the CPU wait are left to the capture in progress. Real captures: tests/fleet/test_cuda.py."""
 
 import pytest
 import torch

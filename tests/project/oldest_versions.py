@@ -9,7 +9,7 @@ PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def oldest(text):
-    """Return ``name==lowest`` of a requirement such as ``torch==2.11.*`` or ``mne>=1.10,<1.14``."""
+    """Return ``name==lowest`` of a requirement such as ``torch>=2.10,<2.15``."""
     requirement = Requirement(text)
     (lowest,) = [part for part in requirement.specifier if part.operator in (">=", "==")]
     return f"{requirement.name}=={lowest.version.removesuffix('.*')}"

@@ -5,7 +5,6 @@ Usage: ``python tests/project/same_numbers.py --write numbers.npz``, then, after
 """
 
 import argparse
-import inspect
 import sys
 import tempfile
 import warnings
@@ -60,17 +59,10 @@ def fit_search(X, y, subjects, **options):
 
 def run_experiment(folder):
     """Return the table of a small experiment of the paper."""
-    names = inspect.signature(bc.AutoTransfer.__init__).parameters
-    spelled = {"seed": "random_state", "top": "n_top", "jobs": "n_jobs"}
-    options = {"seed": 0, "top": 1, "jobs": 1}
-    options = {spelled[name] if spelled[name] in names else name: value for name, value in options.items()}
-    training = {"max_epochs": 3}
+    options = {"random_state": 0, "n_top": 1, "n_jobs": 1, "training": {"max_epochs": 3}}
     grid = [{"method": ["mmd", "adv"], "mode": ["marginal", "conditional"], "weight": [0.1]}]
     data = {"n_subjects": 5, "n_trials": 24}
-    experiment = bc.AutoTransfer(
-        "simulated", folder, grid, training=training, dataset_options=data, **options
-    )
-    result = experiment.run(report=False)
+    result = bc.AutoTransfer("simulated", folder, grid, dataset_options=data, **options).run(report=False)
     print("selected:", result.selected)
     return result.scores.sort_values(["setting", "subject"])[["score", "score_valid"]].to_numpy(float)
 

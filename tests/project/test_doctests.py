@@ -1,4 +1,4 @@
-"""Are the docstrings complete, and do their examples run?"""
+"""Docstrings of public names are complete, and the examples in all docstrings run."""
 
 import doctest
 
@@ -12,7 +12,7 @@ OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 def test_every_public_docstring_is_complete():
     complaints, names = find_complaints()
     assert complaints == []
-    assert len(names) > 300
+    assert len(names) > 60
 
 
 @pytest.mark.filterwarnings("ignore")
