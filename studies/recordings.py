@@ -7,7 +7,7 @@ import numpy as np
 from braindecode_censor.datasets import EpochsFolder, default_paradigm
 from braindecode_censor.run.training import TrialData
 
-__all__ = ["find_recordings", "number_subjects", "read_recording"]
+__all__ = ["find_recordings", "number_subjects", "open_dataset", "read_recording"]
 
 #: Recording -> options of its dataset.
 OPTIONS = {"emg_myo": {"where": {"subset": "PreTrainingDataset"}}}
@@ -22,9 +22,14 @@ def find_recordings(folders):
     return list(dict.fromkeys(recordings))
 
 
+def open_dataset(folder):
+    """Return the dataset of a folder."""
+    return EpochsFolder(folder, **OPTIONS.get(folder.name, {}))
+
+
 def read_recording(folder, **cut):
     """Return the trials of a recording, with subjects from 0, and its sampling rate."""
-    dataset = EpochsFolder(folder, **OPTIONS.get(folder.name, {}))
+    dataset = open_dataset(folder)
     paradigm = default_paradigm(dataset, **cut)
     X, y, metadata = paradigm.get_data(dataset)
     return number_subjects(X, y, metadata["subject"].to_numpy()), sampling_rate(dataset, paradigm)

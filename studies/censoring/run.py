@@ -1,134 +1,92 @@
-r"""Does censoring help on top of a decoder that is trained well? Every method and mode, small weights, many seeds.
+"""Censoring on top of decoders that are trained well: every method and mode, several weights, many seeds.
 
-Needs folders of ``subject_XX.npz`` (see ``docs/datasets.md``) under ``--data``; "simulated" is a recording, too. For
-every recording, every uncensored recipe (``--base``) and every seed, people are shared out to a few folds. Without each
-fold a network is trained uncensored, and with five methods in three modes at several weights. People of the fold are
-decoded with their own unlabelled trials, by the paper's protocol with nothing but the trial. Fresh probes say how well
-the codes of the training people still tell who is who. Controls: batches without a penalty, a negative weight, which
-reveals the person instead, and people whose labels were shuffled, so that there is nothing to censor.
+Subjects are split into folds. Without each fold a network is trained uncensored, and with five methods in three modes
+at several penalty weights. Held-out subjects are decoded with their unlabelled trials, by the paper's protocol without
+target data. Fresh probes of the latent code measure the subject leakage of the training subjects. Controls: batches
+without a penalty, a negative weight, which reveals the subject, and shuffled subject labels.
 
-    python paper_figures/run_censoring.py --data DIR --out results/censoring --device cuda --jobs 3 --time-limit 400
-    python paper_figures/run_censoring.py --out /tmp/check --quick                   # seconds, on a CPU
-    python paper_figures/plot_censoring.py --results results/censoring
+    python -m studies.censoring.run --data DIR --out results/censoring --device cuda
+    python -m studies.censoring.run --simulated --out results/censoring --seeds 1 --methods mmd --max-steps 20
+    python -m studies.censoring.table --results results/censoring
 
-Interrupt and start again at will, also with more weights, methods or seeds: what is finished is not repeated. Seeds
-come in turn over all recordings and recipes, so that whatever the time allows is a study with fewer seeds. Every method
-is a job of its own, and ``--jobs`` of them share the device; let NVIDIA's multi-process service (MPS) run there. One
-that fails, for want of memory say, does not stop the others.
+Interrupt and start again, also with more weights, methods or seeds: finished trainings are in the store.
 """
 
 import argparse
-import time
 from pathlib import Path
 
-import joblib
 import numpy as np
+import pandas as pd
 import torch
 
+from braindecode_censor.datasets import SimulatedSubjects
 from braindecode_censor.paper.grid import METHODS
 from braindecode_censor.search.family import BASELINE
 from braindecode_censor.storage.files import clean, locked
-from studies.censoring.runs import (
-    RECORDINGS,
-    SIMULATED,
-    check_same_penalties,
-    collect,
-    run_method,
-)
-from studies.censoring.study import MODES
+from studies.censoring.study import MODES, CensoringStudy
+from studies.recordings import find_recordings, number_subjects, read_recording
+from studies.tables import read_tables, replace_rows, write_tables
+
+#: Tables of a folder of results.
+TABLES = ("scores", "leakage", "cost")
+#: Recording -> options of its paradigm. Of each gesture of EMG the first half is used.
+CUT = {"emg_myo": {"tmax": 1.75}}
+_ARM_OPTIONS = ("levels", "control_modes", "methods", "calibrate")
+
+
+def read_all(args):
+    """Yield name, trials and sampling rate of every recording."""
+    for folder in find_recordings(args.data) if args.data else ():
+        yield folder.name, *read_recording(folder, **CUT.get(folder.name, {}))
+    if args.simulated:
+        dataset = SimulatedSubjects(16, 60, kind="mixed")
+        yield "simulated", number_subjects(*dataset.arrays()), dataset.design.sfreq
+
+
+def run_base(name, data, sfreq, base, args):
+    """Train and test all seeds of a base candidate on a recording, and write the tables."""
+    options = {key: getattr(args, key) for key in ("folds", "max_steps", "device", *_ARM_OPTIONS)}
+    study = CensoringStudy(data, sfreq, args.out / name, base, n_jobs=args.jobs, **options)
+    parts = []
+    for seed in range(args.seeds):
+        parts.append(study.run(seed))
+        scores = parts[-1]["scores"]
+        print(f"{name}, {base}, seed {seed}: mean score {np.mean(scores['score']):.3f}", flush=True)
+    place = {"recording": name, "base": base}
+    new = {table: pd.concat([part[table] for part in parts]).assign(**place) for table in TABLES}
+    with locked(args.out):
+        clean(args.out)
+        tables = read_tables(args.out, TABLES)
+        replace_rows(tables, new, list(place))
+        write_tables(args.out, tables)
 
 
 def main(argv=None):
-    """Run the study, or what is left of it."""
+    """Run the study."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--data", type=Path, help="folder that holds the recordings' folders")
+    add("--data", type=Path, nargs="+", help="folders of recordings, or folders that hold them")
+    add("--simulated", action="store_true", help="also, or only, 16 simulated subjects")
     add("--out", type=Path, default=Path("results/censoring"), help="folder for results")
-    add("--recording", action="append", help="folder under --data, or simulated; all four if not given")
-    add("--base", action="append", help="uncensored recipe; person, euclidean and paper if not given")
+    add("--base", nargs="+", default=["subject", "euclidean", BASELINE], help="base candidates")
     add("--seeds", type=int, default=8, help="number of seeds")
-    add("--at-once", type=int, default=2, help="seeds that are trained in one fleet")
-    add("--folds", type=int, default=4, help="folds of people")
-    add("--methods", nargs="+", default=list(METHODS), choices=METHODS, help="censoring methods")
-    add(
-        "--levels",
-        type=float,
-        nargs="*",
-        default=[0.1, 0.3, 1, 3, 10],
-        help="multiples of the usual weights; none, and only controls are trained",
-    )
-    add(
-        "--control-modes",
-        nargs="*",
-        default=["conditional"],
-        choices=MODES,
-        help="where to reveal and to shuffle",
-    )
-    add(
-        "--calibrate",
-        action="store_true",
-        help="calibrated scores for MIGE; such a study needs an --out of its own",
-    )
-    add("--max-steps", type=int, help="steps of a training; the recipe's own if not given")
-    add("--group-size", type=int, help="networks that train side by side at most")
-    add(
-        "--compile",
-        action="store_true",
-        help="compile the networks, which takes a while and makes steps faster",
-    )
-    add("--jobs", type=int, default=1, help="processes, which share the device")
-    add("--time-limit", type=float, default=np.inf, help="seconds after which nothing new is begun")
+    add("--folds", type=int, default=4, help="folds of subjects")
+    add("--methods", nargs="*", default=list(METHODS), choices=METHODS, help="censoring methods")
+    levels = [0.3, 1, 3, 10]
+    add("--levels", type=float, nargs="*", default=levels, help="multiples of the default penalty weights")
+    add("--control-modes", nargs="*", default=["conditional"], choices=MODES, help="modes of two controls")
+    add("--calibrate", action="store_true", help="size-matched scores for MIGE; use another --out")
+    add("--max-steps", type=int, help="steps of a training; the candidate's own if not given")
+    add("--jobs", type=int, default=1, help="trainings and tests at a time on a CPU")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda")
-    add("--quick", action="store_true", help="a check: few simulated people, one seed, few steps")
     args = parser.parse_args(argv)
-    args.deadline = time.time() + args.time_limit
-    if args.quick:
-        args.recording, args.base = [SIMULATED], args.base or ["subject", BASELINE]
-        args.seeds, args.folds, args.methods, args.levels = 1, 2, ["mmd"], [1, 10]
-        args.max_steps = args.max_steps or 10
-    names = args.recording or [*RECORDINGS, SIMULATED]
-    if args.data is None and names != [SIMULATED]:
-        parser.error(f"--data is needed for {names}: the folder that holds them.")
-    of_study = (
-        "folds",
-        "methods",
-        "levels",
-        "control_modes",
-        "calibrate",
-        "max_steps",
-        "group_size",
-        "compile",
-    )
-    options = {name: getattr(args, name) for name in (*of_study, "device")}
-    blocks = [list(range(args.seeds))[k : k + args.at_once] for k in range(0, args.seeds, args.at_once)]
-    todo = [
-        (name, base, seeds, method)
-        for seeds in blocks
-        for base in args.base or ["subject", "euclidean", BASELINE]
-        for name in names
-        for method in ["none", *args.methods]
-    ]
-    with locked(args.out):
-        clean(args.out)
-        try:
-            check_same_penalties(args.out, args.calibrate)
-        except ValueError as error:
-            parser.error(f"--out {error}")
-        pool = joblib.Parallel(
-            n_jobs=args.jobs, return_as="generator_unordered", pre_dispatch=args.jobs, batch_size=1
-        )
-        try:
-            failed = 0
-            for told, well in pool(joblib.delayed(run_method)(args, options, *what) for what in todo):
-                print(told, flush=True)
-                failed += not well
-        finally:
-            collect(args.out)
-    if failed:
-        remedy = "start again to train them; with fewer --jobs or --at-once, if memory was short."
-        parser.exit(1, f"{failed} of {len(todo)} failed: {remedy}\n")
+    if not args.data and not args.simulated:
+        parser.error("--data or --simulated is needed.")
+    for name, data, sfreq in read_all(args):
+        for base in args.base:
+            run_base(name, data, sfreq, base, args)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The table of the censoring study: does censoring help on top of a candidate, and do its controls gain, too?
+"""The table of the censoring study: gains of censoring on top of a candidate, and of its controls.
 
-    python studies/censoring/table.py --results docs/results/censoring             # the stored scores
-    python studies/censoring/table.py --results docs/results/censoring --docs docs # and as the documentation shows it
-    python studies/censoring/table.py --results DIR                                # of run.py
+    python -m studies.censoring.table --results docs/results/censoring             # the stored scores
+    python -m studies.censoring.table --results docs/results/censoring --docs docs # and as the documentation shows it
+    python -m studies.censoring.table --results DIR                                # of run.py
 
 A row is a base candidate on a recording. Every gain is over the same candidate with the same batches and no penalty.
 
@@ -18,13 +18,10 @@ A row is a base candidate on a recording. Every gain is over the same candidate 
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from braindecode_censor.search.family import find_candidates
 from braindecode_censor.storage.files import write_atomically
@@ -37,7 +34,15 @@ from studies.censoring.gain import (
     weak_subjects,
 )
 
-__all__ = ["Gains", "as_markdown", "compare_bases", "fixed_gains", "leakage_left", "nested_gains", "read_gains"]
+__all__ = [
+    "Gains",
+    "as_markdown",
+    "compare_bases",
+    "fixed_gains",
+    "leakage_left",
+    "nested_gains",
+    "read_gains",
+]
 
 _BASE = ["recording", "base"]
 _ARM = ["control", "method", "mode", "weight"]
@@ -93,7 +98,7 @@ def fixed_gains(gains):
     rows = []
     for (recording, name), base in gains.items():
         for arm in base.scores:
-            if arm[0] == "censored" and not _is_default(name, arm) or arm[1] == "none":
+            if (arm[0] == "censored" and not _is_default(name, arm)) or arm[1] == "none":
                 continue
             values = base.of(arm)
             row = fixed_gain(values, {"all": np.isfinite(values)}).iloc[0].to_dict()
@@ -141,7 +146,10 @@ def compare_bases(scores, leakage):
         arms = fixed[(fixed["recording"] == recording) & (fixed["base"] == base)]
         for control, subset in arms.groupby("control"):
             is_sure = subset["p_holm"] < _LEVEL
-            row |= {f"{control}_n": len(subset), f"{control}_help": int((is_sure & (subset["gain"] > 0)).sum())}
+            row |= {
+                f"{control}_n": len(subset),
+                f"{control}_help": int((is_sure & (subset["gain"] > 0)).sum()),
+            }
             row[f"{control}_hurt"] = int((is_sure & (subset["gain"] < 0)).sum())
         row["leakage"] = arms.loc[arms["control"] == "censored", "left"].median()
         rows.append(row)
@@ -160,7 +168,10 @@ def as_markdown(table):
         cells += [_number(row["uncensored"]), _interval(row, ""), _number(row["p_holm"])]
         cells += [_number(row["detectable"]), _interval(row, "weak_"), _number(row["weak_p_holm"])]
         cells += [count("censored", "help", "hurt"), count("labels", "help"), count("reveal", "help")]
-        cells.append("hardly leaks" if pd.isna(row["leakage"]) else f"{row['leakage']:.2f}")
+        has_default = not pd.isna(row.get("censored_n"))
+        cells.append(
+            f"{row['leakage']:.2f}" if not pd.isna(row["leakage"]) else "too little" if has_default else ""
+        )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -183,8 +194,12 @@ def _interval(row, prefix):
 
 def main(argv=None):
     """Print the table of a study, and write it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, required=True, help="folder with scores.csv.gz and leakage.csv.gz")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--results", type=Path, required=True, help="folder with scores.csv.gz and leakage.csv.gz"
+    )
     parser.add_argument("--docs", type=Path, help="folder of the documentation")
     args = parser.parse_args(argv)
     tables = [pd.read_csv(args.results / f"{name}.csv.gz") for name in ("scores", "leakage")]

@@ -1,16 +1,13 @@
 """Figures and Markdown tables of a transfer study; nothing is trained.
 
-python studies/transfer/plot.py --results DIR                                # of run.py
-python studies/transfer/plot.py --results docs/results/transfer --docs docs  # those of the documentation
+python -m studies.transfer.plot --results DIR                                # of run.py
+python -m studies.transfer.plot --results docs/results/transfer --docs docs  # those of the documentation
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from braindecode_censor.figures.product import render
 from braindecode_censor.figures.style import (
@@ -25,8 +22,9 @@ from braindecode_censor.figures.style import (
 )
 from braindecode_censor.search.family import BASELINE
 from braindecode_censor.storage.files import write_atomically
+from studies.tables import read_tables
 from studies.transfer import censored
-from studies.transfer.run import read_tables
+from studies.transfer.run import TABLES
 from studies.transfer.scores import RULE_LABELS
 from studies.transfer.table import as_markdown, compare_targets
 from studies.transfer.target_data import label_of, order_of
@@ -192,7 +190,7 @@ def main(argv=None):
     parser.add_argument("--results", type=Path, required=True, help="folder of results")
     parser.add_argument("--docs", type=Path, help="folder of the documentation")
     args = parser.parse_args(argv)
-    tables = read_tables(args.results)
+    tables = read_tables(args.results, TABLES)
     if "scores" not in tables:
         parser.error(f"--results {args.results} has no scores.csv.gz: name a folder of run.py.")
     if args.docs is not None:

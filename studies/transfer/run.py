@@ -3,30 +3,26 @@ r"""Decoders for new subjects on real recordings: all candidates against the pap
 Every candidate is trained on all folds of several seeds. The same models are then tested with all target data
 (``studies/transfer/target_data.py``).
 
-    python studies/transfer/run.py --data DIR --out results/transfer --device cuda      # all recordings under DIR
-    python studies/transfer/run.py --data DIR/erp_uci_smni --out results/transfer --seeds 1 --learning-curve \
+    python -m studies.transfer.run --data DIR --out results/transfer --device cuda      # all recordings under DIR
+    python -m studies.transfer.run --data DIR/erp_uci_smni --out results/transfer --seeds 1 --learning-curve \
         --candidates paper subject waveform riemann
-    python studies/transfer/run.py --data DIR --out results/steps --candidates studies/transfer/recipe_steps.yml
-    python studies/transfer/plot.py --results results/transfer
+    python -m studies.transfer.run --data DIR --out results/steps --candidates studies/transfer/recipe_steps.yml
+    python -m studies.transfer.plot --results results/transfer
 
 Interrupt and start again at will: finished trainings and their tests are in the store of a recording. Tables of other
-recordings in the same folder stay as they are. The last lines are the table of README.
+recordings in the same folder stay as they are. The last lines are the table of the results page.
 """
 
 import argparse
-import gzip
-import sys
 from pathlib import Path
 
-import pandas as pd
 import torch
 import yaml
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 from braindecode_censor.search.family import find_candidates
-from braindecode_censor.storage.files import clean, locked, write_atomically
+from braindecode_censor.storage.files import clean, locked
 from studies.recordings import find_recordings, read_recording
+from studies.tables import read_tables, replace_rows, write_tables
 from studies.transfer.scores import ensemble_weights, score_seeds
 from studies.transfer.study import CANDIDATES, TransferStudy
 from studies.transfer.table import as_markdown, compare_targets
@@ -62,19 +58,6 @@ def read_candidates(names):
     return names
 
 
-def read_tables(folder):
-    """Return the tables of a folder of results."""
-    paths = {name: Path(folder, f"{name}.csv.gz") for name in TABLES}
-    return {name: pd.read_csv(path) for name, path in paths.items() if path.is_file()}
-
-
-def write_tables(folder, tables):
-    """Write tables; equal ones give equal bytes."""
-    for name, table in tables.items():
-        content = gzip.compress(table.to_csv(index=False, float_format="%.6g").encode(), mtime=0)
-        write_atomically(Path(folder, f"{name}.csv.gz"), content)
-
-
 def main(argv=None):
     """Run recordings, write their tables and print the comparison."""
     parser = argparse.ArgumentParser(
@@ -97,13 +80,10 @@ def main(argv=None):
         print(folder.name, flush=True)
         with locked(args.out):
             clean(args.out)
-            tables = read_tables(args.out)
-            for name, table in run_recording(folder, args).items():
-                stored = tables.get(name, pd.DataFrame({"recording": []}))
-                stored = stored[stored["recording"] != folder.name]
-                tables[name] = pd.concat([stored, table], ignore_index=True) if len(stored) else table
+            tables = read_tables(args.out, TABLES)
+            replace_rows(tables, run_recording(folder, args))
             write_tables(args.out, tables)
-    tables = read_tables(args.out)
+    tables = read_tables(args.out, TABLES)
     print(f"\n{as_markdown(compare_targets(tables['scores'], tables['cost']))}")
 
 

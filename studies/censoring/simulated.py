@@ -1,15 +1,15 @@
-"""Does censoring remove the subject and keep the task? Every method and mode against training without.
+"""Subject leakage and accuracy of every method and mode on simulated subjects, against training without censoring.
 
 For every seed other subjects are simulated. They differ in responses that both classes share and in the power of
-their background activity, which say who somebody is and nothing about the class, and a little in everything else.
-Seven of them train, and fresh probes look for the subject in the latent code of other trials of theirs. Leakage is
-balanced accuracy of the subject over chance, averaged over the two probes, in the view that the mode censors:
-marginal, within class, or the first half of the code. Accuracy is balanced, on four subjects nobody has seen.
-Differences are paired by seed; intervals are 95 % t-intervals over seeds.
+their background activity, which identify the subject and say nothing about the class, and a little in everything else.
+Seven subjects train, and fresh probes predict the subject from the latent code of other trials of theirs. Subject
+leakage is balanced accuracy over chance, averaged over the two probes, in the view that the mode censors: marginal,
+within class, or the first half of the code. Accuracy is balanced, on four new subjects. Differences are paired by
+seed; intervals are 95 % t-intervals over seeds.
 
-    python benchmarks/front_simulated.py --csv rows.csv --jobs 4     # resumes when interrupted
-    python benchmarks/front_simulated.py --shuffled --seeds 10       # control: wrong subjects must not help
-    python benchmarks/front_simulated.py --seeds 2 --epochs 5
+    python -m studies.censoring.simulated --csv rows.csv --jobs 4     # resumes when interrupted
+    python -m studies.censoring.simulated --shuffled --seeds 10       # control: shuffled subject labels
+    python -m studies.censoring.simulated --seeds 2 --epochs 5
 """
 
 import argparse
@@ -25,23 +25,19 @@ from sklearn.metrics import balanced_accuracy_score
 
 from braindecode_censor import PAPER, CensoredEEGClassifier
 from braindecode_censor.datasets import SimulatedSubjects
+from braindecode_censor.paper.grid import METHODS
+from studies.censoring.study import MODES
 
-# Where each mode promises that nothing is left: part of the code and view of the leakage report.
-MODES = {"marginal": ("all", "marginal"), "conditional": ("all", "within class")}
-MODES |= {"complementary": ("first half", "marginal")}
-METHODS = ("adv", "mige", "mmd", "pairmmd", "began")
-# Chosen on seeds 100 to 105 and for this shift; Adv's halved when seeds 40 to 99, and those of both MMDs lowered by
-# about a third to a half when seeds 110 to 149 had shown what they cost. Seeds from 150 on, which the table shows,
-# had no say.
+# Weights were selected on other seeds than those of the table, which start at 150.
 WEIGHTS = {
     "marginal": {"adv": 0.015, "mige": 0.03, "mmd": 1.0, "pairmmd": 0.45, "began": 0.2},
     "conditional": {"adv": 0.015, "mige": 0.1, "mmd": 0.6, "pairmmd": 0.3, "began": 0.2},
     "complementary": {"adv": 0.01, "mige": 0.03, "mmd": 0.5, "pairmmd": 0.2, "began": 0.2},
 }
-# Revealing with the full weight of the paper costs accuracy; BEGAN does not reveal much in so few steps anyway.
+# Revealing with the full weight of the paper costs accuracy.
 REVEAL = {"adv": 0.3, "mige": 0.3, "mmd": 0.3, "pairmmd": 0.3, "began": 1.0}
-# A critic must learn as the encoder. MIGE runs calibrated, else it shrinks the code instead of censoring it.
-# With a weight that rises over ten epochs, the kernels and BEGAN clear as much and disturb the task less.
+# MIGE compares samples of one size, because otherwise it shrinks the code of every subject. A weight that rises over
+# ten epochs disturbs the task less.
 OPTIONS = {
     "adv": {"penalty__critic_lr": 1e-2},
     "mige": {"penalty__calibrate": True},
@@ -53,7 +49,7 @@ OPTIONS = {
 # responses themselves (orientation, rotation, latency) differs less than half as much.
 EFFECTS = {"power": 1.0, "orientation": 20.0, "rotation": 2.0, "latency": 0.005, "offset": 12.0}
 SHIFT, SNR = 1.0, 1.5
-# No validation subject: which epoch one subject likes best is chance, and would only blur the comparison.
+# No validation subject, because the best epoch of one subject is mostly chance and would blur the comparison.
 TRAINING = {**PAPER, "batch_size": 64, "lr": 5e-3, "valid_subject": None, "keep": "last"}
 N_SEEN, N_UNSEEN, N_TRAIN, N_PROBE = 7, 4, 80, 60
 # "Kept" means that the interval of the change lies above minus this much.
@@ -61,25 +57,25 @@ MARGIN = 0.02
 
 
 def simulate(seed):
-    """Simulate one study."""
+    """Return the trials of training, of probes and of new subjects."""
     options = {"shift": SHIFT, "snr": SNR, "n_chans": 8, "effects": EFFECTS}
     data = SimulatedSubjects(N_SEEN + N_UNSEEN, N_TRAIN + N_PROBE, seed=seed, **options)
     x, y, subjects = data.arrays()
-    place = np.arange(len(y)) % (N_TRAIN + N_PROBE)
+    number = np.arange(len(y)) % (N_TRAIN + N_PROBE)
     seen = subjects <= N_SEEN
-    parts = {"train": seen & (place < N_TRAIN), "probe": seen & (place >= N_TRAIN), "test": ~seen}
+    parts = {"train": seen & (number < N_TRAIN), "probe": seen & (number >= N_TRAIN), "test": ~seen}
     return {name: (x[part], y[part], subjects[part]) for name, part in parts.items()}
 
 
 def run(seed, mode, method, epochs, shuffled=False):
-    """Train one net and measure it."""
+    """Return the row of one training."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     data = simulate(seed)
     x, y, subjects = data["train"]
     if shuffled:
         subjects = np.random.default_rng(seed).permutation(subjects)
-    options = {"penalty": None}  # the batches are those of the mode all the same
+    options = {"penalty": None}  # The batches are those of the mode.
     if method != "ERM":
         options = {"penalty": method, "weight": WEIGHTS[mode][method], **OPTIONS.get(method, {})}
         options["penalty__reveal"] = REVEAL[method]
@@ -89,8 +85,10 @@ def run(seed, mode, method, epochs, shuffled=False):
     report = clf.subject_leakage(*data["probe"], n_boot=1)
     excess = report[report["view"] == view].groupby("part")["excess"].mean()  # over the two probes
     x, y, subjects = data["test"]
-    guess = clf.predict(x)
-    scores = [balanced_accuracy_score(y[subjects == s], guess[subjects == s]) for s in np.unique(subjects)]
+    predicted = clf.predict(x)
+    scores = [
+        balanced_accuracy_score(y[subjects == s], predicted[subjects == s]) for s in np.unique(subjects)
+    ]
     row = {"seed": seed, "mode": mode, "method": method, "leakage": excess[part], "accuracy": np.mean(scores)}
     return {**row, "second_half": excess.get("second half", np.nan)}
 
@@ -103,7 +101,7 @@ def interval(values):
 
 
 def table(rows):
-    """Write the paired comparison as Markdown."""
+    """Return the paired comparison in Markdown."""
     wide = rows.pivot(index="seed", columns=["mode", "method"], values=["leakage", "accuracy"])
     lines = ["| mode | method | leakage | change | accuracy | change | leakage falls | accuracy kept |"]
     lines += ["|---|---|---|---|---|---|---|---|"]
@@ -121,7 +119,7 @@ def table(rows):
 
 
 def second_half(rows):
-    """Say what complementary censoring does to the half of the code that is to tell the subject."""
+    """Return the change of the second half of the code, which should hold the subject, as text."""
     rows = rows[rows["mode"] == "complementary"]
     wide = rows.pivot(index="seed", columns="method", values="second_half")
     changes = [f"{method} {interval(wide[method] - wide['ERM'])[0]}" for method in _present(rows, METHODS)]
@@ -133,14 +131,14 @@ def _present(rows, methods):
 
 
 def verdict(low, high):
-    """Say whether accuracy was kept."""
+    """Return the verdict on accuracy as text."""
     if low > -MARGIN:
         return "yes, but it falls" if high < 0 else "yes"
     return "no: it falls" if high < 0 else "not shown"
 
 
 def main(arguments=None):
-    """Run."""
+    """Run all seeds, methods and modes, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--first", type=int, default=150, help="first seed")
@@ -148,7 +146,7 @@ def main(arguments=None):
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--csv", type=Path, default=None, help="keep the single results here, and resume")
     parser.add_argument(
-        "--shuffled", action="store_true", help="control with wrong subjects; a csv of its own"
+        "--shuffled", action="store_true", help="control with shuffled subject labels; needs another csv"
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes, of one thread each")
     arguments = parser.parse_args(arguments)
