@@ -1,7 +1,8 @@
 """The code blocks of a Markdown page as one script.
 
-Python runs as it is. The first line of a YAML block names the file that it is written to. Commands of this package are
-called in the same process. A comment ``<!-- not run: ... -->`` in front of a block has its commands only checked.
+Python runs as it is. A block whose first line names a YAML or Python file is written to that file. Commands of this
+package are called in the same process. A comment ``<!-- not run: ... -->`` in front of a block has its commands only
+checked.
 """
 
 import re
@@ -30,8 +31,8 @@ def page_script(path, changes=None):
         assert old in text, f"{path.name} has no {old!r}"
         text = text.replace(old, new)
     for not_run, language, block in _BLOCK.findall(text):
-        if language == "yaml":
-            name = re.match(r"# (\S+\.ya?ml)\n", block)[1]
+        if language == "yaml" or re.match(r"# \w+\.py\n", block):
+            name = re.match(r"# (\S+\.(?:ya?ml|py))\n", block)[1]
             lines.append(f"Path({name!r}).parent.mkdir(exist_ok=True); Path({name!r}).write_text({block!r})")
         elif language == "sh":
             lines += [_call(line, bool(not_run)) for line in block.replace("\\\n", " ").splitlines()]
@@ -55,5 +56,7 @@ def _call(line, not_run):
         source = (ROOT / arguments[0]).read_text()
         assert all(word in source for word in arguments[1:] if word.startswith("--")), line
     else:
-        assert command in ("", "git", "pip", "kaggle"), f"unknown command: {line}"
+        assert command in ("", "git", "pip", "kaggle", "dask", "export", "for", "srun"), (
+            f"unknown command: {line}"
+        )
     return ""

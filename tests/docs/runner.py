@@ -45,11 +45,6 @@ def run_script(path, folder, timeout=300, arguments=(), figures=None):
     return Run(process.exitcode, output, float(last[1]) if last else 0.0)
 
 
-def python_blocks(path):
-    """Return the Python of a Markdown page as one script."""
-    return "\n".join(re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL))
-
-
 def _work(path, folder, arguments, figures):
     import matplotlib.pyplot as plt
     import torch

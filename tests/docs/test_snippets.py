@@ -22,12 +22,17 @@ PAGES = {
         "max_epochs: 200, patience: 20": "max_epochs: 1, batch_size: 16",
     },
     "recipe": {},
+    "speed": {
+        "--dataset errp --preset paper --seeds 5": f"--dataset simulated {_OPTIONS} --preset small.yml --no-report",
+        "fit --data recordings": "fit --trainings 2 --candidates waveform --quiet --data recordings",
+        "--device cuda": "--device cpu",
+        "--jobs 16": "--jobs 1",
+    },
     "training": {"max_steps: 1500": "max_steps: 20"},
 }
 # Pages with tests of their own; index has the code of README.
 ELSEWHERE = {
     "index": "tests/project/test_readme.py",
-    "speed": "test_speed.py",
     "extending": "test_extending.py",
 }
 
