@@ -25,12 +25,12 @@ selector => [...document.querySelectorAll(selector)]
 def browser():
     """Chromium, or a skipped test."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     with sync_api.sync_playwright() as playwright:
         try:
             # Chromium refuses its sandbox to root, as in containers
-            browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"] if root else [])
+            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"] if root else [])
         except sync_api.Error as error:
             pytest.skip(f"no Chromium to open pages with: {str(error).splitlines()[0]}")
         yield browser
@@ -39,13 +39,12 @@ def browser():
 
 @pytest.fixture(scope="module")
 def opened(browser):
-    """Return a function that opens a page and notes what it complains about and asks for."""
+    """Return a function that opens a page and notes its complaints and requests."""
     contexts = []
 
     def open_page(path, width=1280, scheme="light"):
-        context = browser.new_context(
-            offline=True, viewport={"width": width, "height": 900}, color_scheme=scheme
-        )
+        viewport = {"width": width, "height": 900}
+        context = browser.new_context(offline=True, viewport=viewport, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
         page.complaints, page.requests = [], []

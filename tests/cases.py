@@ -1,4 +1,4 @@
-"""Batches and penalties that many tests go through."""
+"""Batches and penalties of many tests."""
 
 import math
 
@@ -15,34 +15,27 @@ IDS = [f"{method}-{mode}" for method, mode in PENALTIES]
 N_FEATURES, N_SUBJECTS, N_CLASSES = 6, 4, 3
 
 
-def labels(kind):
-    """Subject and class labels of a batch of the named kind."""
-    if kind == "balanced":
-        s = torch.arange(N_SUBJECTS).repeat_interleave(9)
-        return s, torch.arange(N_CLASSES).repeat(3 * N_SUBJECTS)
-    if kind == "unbalanced":
-        s = torch.tensor([0] * 14 + [1] * 9 + [2] * 7 + [3] * 6)
-        y = torch.tensor([0, 0, 0, 1, 1, 2] * 6)
-        return s, y
-    if kind == "missing subject":
-        s = torch.tensor([0, 1, 3]).repeat(10)
-        return s, torch.arange(30) // 3 % N_CLASSES
-    if kind == "single-trial cells":
-        s = torch.tensor([0] * 8 + [1] * 8 + [2] * 4 + [3])
-        y = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2] * 2 + [0, 0, 0, 1] + [2])
-        return s, y
-    if kind == "one class":
-        return torch.arange(24) % N_SUBJECTS, torch.ones(24, dtype=torch.long)
-    raise ValueError(kind)
+def _labels():
+    """Return the subject and class labels of every kind of batch."""
+    unbalanced = torch.tensor([0] * 14 + [1] * 9 + [2] * 7 + [3] * 6), torch.tensor([0, 0, 0, 1, 1, 2] * 6)
+    single = torch.tensor([0] * 8 + [1] * 8 + [2] * 4 + [3])
+    single_classes = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2] * 2 + [0, 0, 0, 1] + [2])
+    return {
+        "balanced": (torch.arange(N_SUBJECTS).repeat_interleave(9), torch.arange(N_CLASSES).repeat(12)),
+        "unbalanced": unbalanced,
+        "missing subject": (torch.tensor([0, 1, 3]).repeat(10), torch.arange(30) // 3 % N_CLASSES),
+        "single-trial cells": (single, single_classes),
+        "one class": (torch.arange(24) % N_SUBJECTS, torch.ones(24, dtype=torch.long)),
+    }
 
 
-BATCHES = ("balanced", "unbalanced", "missing subject", "single-trial cells", "one class")
+BATCHES = _labels()
 
 
 def make_batch(kind, seed=0, dtype=torch.float64):
-    """Codes that depend on subject and class, and the labels, in random order."""
+    """Return codes that depend on subject and class, and the labels, in random order."""
     generator = torch.Generator().manual_seed(seed)
-    s, y = labels(kind)
+    s, y = BATCHES[kind]
     order = torch.randperm(len(s), generator=generator)
     s, y = s[order], y[order]
     z = torch.randn(len(s), N_FEATURES, generator=generator, dtype=torch.float64)
@@ -51,22 +44,23 @@ def make_batch(kind, seed=0, dtype=torch.float64):
 
 
 def critics(penalty):
-    """The network that judges each code; None where there is none."""
-    found = [getattr(measure, "critic", None) for measure in penalty.measures]
-    return found if len(found) == 2 else [*found, None]
+    """Return the critic of each half of z, None where there is none."""
+    return [*(getattr(measure, "critic", None) for measure in penalty.measures), None][:2]
+
+
+def value_and_gradient(function, z):
+    """Return the value of a function of z and its gradient."""
+    leaf = z.clone().requires_grad_()
+    value = function(leaf)
+    return value.detach(), torch.autograd.grad(value, leaf)[0]
 
 
 def make_penalty(method, mode, seed=0, dtype=torch.float64, **options):
-    """A penalty of the sizes used here, with seeded critics."""
+    """Return a penalty of the sizes used here, with seeded critics."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return bc.make_penalty(
-            method,
-            mode=mode,
-            n_features=N_FEATURES,
-            n_subjects=N_SUBJECTS,
-            n_classes=N_CLASSES,
-            **options,
+            method, mode=mode, n_features=N_FEATURES, n_subjects=N_SUBJECTS, n_classes=N_CLASSES, **options
         ).to(dtype)
 
 
@@ -79,7 +73,7 @@ def two_subjects(a, seed, n=256, d=4):
 
 
 def information(a):
-    """I(z; s) in nats and dI/da, by Gauss-Hermite quadrature."""
+    """Return I(z; s) in nats and dI/da, by Gauss-Hermite quadrature."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(100)
     weights = weights / weights.sum()
     x = a * a + a * nodes

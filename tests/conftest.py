@@ -7,7 +7,7 @@ import shared
 
 # Before torch is imported: processes that tests fork would wait for threads that they do not inherit.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# torch is imported by those who use it: the process that only hands tests to workers would make them wait.
+# torch is imported where it is used: xdist's controller, which runs no test, would make its workers wait.
 
 
 def pytest_collection_finish():
@@ -21,7 +21,7 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory):
-    """Let what is made once find its place."""
+    """Set the folder of :mod:`shared`."""
     shared.set_home(tmp_path_factory)
 
 
@@ -31,14 +31,13 @@ def seeded():
     import torch
 
     torch.manual_seed(0)
-    # A processor without half precision makes torch give up oneDNN for the rest of the process, which is then slower
-    # and rounds otherwise than other processes.
+    # Without half precision in the processor torch gives up oneDNN, and the process rounds differently afterwards.
     torch.backends.mkldnn.set_flags(True)
 
 
 @pytest.fixture(scope="session")
 def data():
-    """Five subjects, two classes, both visible in the signal."""
+    """Return trials of five subjects and two classes."""
     from rhythms import simulate
 
     return simulate()
@@ -46,17 +45,17 @@ def data():
 
 @pytest.fixture
 def quick():
-    """Parameters that keep a fit short."""
+    """Return parameters of a short fit."""
     return {"max_epochs": 2, "batch_size": 32, "module__F1": 4, "module__D": 1}
 
 
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory):
-    """An experiment that nothing disturbed, without a report. Copy its folder before you change anything in it."""
+    """Return an undisturbed experiment without a report. Copy its folder before you change it."""
     import moabb
     from tiny import copy_of, run
 
     moabb.set_log_level("error")
     warnings.simplefilter("ignore")
-    # a copy, because two workers may not run in one folder; the second time everything is found done
+    # A copy, because two workers may not run in one folder; every training in it is done.
     return run(copy_of(shared.once("reference", run), tmp_path_factory.mktemp("reference") / "out"))

@@ -1,9 +1,9 @@
-"""The paper's algorithms as loops over subjects, classes and pairs, in the reading the package documents.
+"""The paper's algorithms as loops over subjects, classes and pairs, as the package documents them.
 
-Slow and plain on purpose: subsets are cut out, every fit is a fit of its own, nothing is shared with the package
-but the critics' networks (whose weights must agree) and the labels.
+Slow on purpose: subsets are copied, every fit is separate, only labels and critics are shared with the package.
 """
 
+import itertools
 import math
 
 import torch
@@ -16,13 +16,9 @@ def median_scale(z):
     return max((distances[(n - 1) // 2] + distances[n // 2]) / 2, 1e-6) if n else 1.0
 
 
-# ------------------------------------------------------------------ scores (diagonal Gaussian kernel)
-
-
 def _gram_and_divergence(x, sigma):
     n = len(x)
-    gram = torch.zeros(n, n, dtype=x.dtype)
-    h = torch.zeros_like(x)
+    gram, h = torch.zeros(n, n, dtype=x.dtype), torch.zeros_like(x)
     for i in range(n):
         difference = x[i] - x
         gram[i] = torch.exp(-(difference**2).sum(1) / (2 * sigma**2))
@@ -74,20 +70,14 @@ SCORES = {
 }
 
 
-# ------------------------------------------------------------------ helpers
-
-
 def classes(y):
-    """Every class in the batch, or one class that holds everybody."""
+    """Return every class in the batch, or None alone for all trials."""
     return [None] if y is None else sorted({int(c) for c in y})
 
 
 def rows_of(s, y, subject, label):
-    return [
-        i
-        for i in range(len(s))
-        if (subject is None or int(s[i]) == subject) and (label is None or int(y[i]) == label)
-    ]
+    of_subject = [i for i in range(len(s)) if subject is None or int(s[i]) == subject]
+    return [i for i in of_subject if label is None or int(y[i]) == label]
 
 
 def usable_subjects(s, y, label, min_trials):
@@ -100,51 +90,40 @@ def mean_of(terms, zero):
     return sum(terms, zero) / len(terms) if terms else zero
 
 
-# ------------------------------------------------------------------ measures, one half of z at a time
-
-
 def mmd_squared(a, b, ia, ib, sigma):
     """Unbiased squared MMD of two lists of rows, skipping pairs of a trial with itself."""
 
     def mean_kernel(x, y, ix, iy):
         total, n_pairs = 0, 0
         for i in range(len(x)):
-            others = [j for j in range(len(y)) if ix[i] != iy[j]]
-            total = total + torch.exp(-((x[i] - y[others]) ** 2).sum(1) / (2 * sigma**2)).sum()
-            n_pairs += len(others)
+            columns = [j for j in range(len(y)) if ix[i] != iy[j]]
+            total = total + torch.exp(-((x[i] - y[columns]) ** 2).sum(1) / (2 * sigma**2)).sum()
+            n_pairs += len(columns)
         return total / n_pairs
 
     return mean_kernel(a, a, ia, ia) + mean_kernel(b, b, ib, ib) - 2 * mean_kernel(a, b, ia, ib)
 
 
-def mmd(z, s, y, **_):
+def mean_mmd(z, s, y, contrasts):
+    """Return the mean over classes of the mean MMD of the contrasts of a class's subjects (None is all)."""
     sigma, zero = median_scale(z.detach()), (z * 0).sum()
     per_class = []
     for c in classes(y):
-        everyone = rows_of(s, y, None, c)
         values = []
-        for m in usable_subjects(s, y, c, 2):
-            own = rows_of(s, y, m, c)
-            values.append(mmd_squared(z[everyone], z[own], everyone, own, sigma))
+        for subjects in contrasts(usable_subjects(s, y, c, 2)):
+            a, b = (rows_of(s, y, m, c) for m in subjects)
+            values.append(mmd_squared(z[a], z[b], a, b, sigma))
         if values:
             per_class.append(mean_of(values, zero))
     return mean_of(per_class, zero)
+
+
+def mmd(z, s, y, **_):
+    return mean_mmd(z, s, y, lambda usable: [(None, m) for m in usable])
 
 
 def pairmmd(z, s, y, **_):
-    sigma, zero = median_scale(z.detach()), (z * 0).sum()
-    per_class = []
-    for c in classes(y):
-        usable = usable_subjects(s, y, c, 2)
-        values = []
-        for r in usable:
-            for t in usable:
-                if r < t:
-                    a, b = rows_of(s, y, r, c), rows_of(s, y, t, c)
-                    values.append(mmd_squared(z[a], z[b], a, b, sigma))
-        if values:
-            per_class.append(mean_of(values, zero))
-    return mean_of(per_class, zero)
+    return mean_mmd(z, s, y, lambda usable: itertools.combinations(usable, 2))
 
 
 def mige(z, s, y, score="mige", **_):
@@ -155,8 +134,8 @@ def mige(z, s, y, score="mige", **_):
         usable = usable_subjects(s, y, c, 2)
         if not usable:
             continue
-        everyone = rows_of(s, y, None, c)
-        entropy = -(fit(z[everyone].detach()) * z[everyone]).sum(-1).mean()
+        all_rows = rows_of(s, y, None, c)
+        entropy = -(fit(z[all_rows].detach()) * z[all_rows]).sum(-1).mean()
         total = sum(len(rows_of(s, y, m, c)) for m in usable)
         conditional = zero
         for m in usable:
@@ -173,8 +152,8 @@ def adv(z, s, y, critic=None, **_):
         own = rows_of(s, y, None, c)
         if not usable_subjects(s, y, c, 1):
             continue
-        shares = [sum(int(s[i]) == m for i in own) / len(own) for m in {int(s[i]) for i in own}]
-        entropy = -sum(p * math.log(p) for p in shares)
+        fractions = [sum(int(s[i]) == m for i in own) / len(own) for m in {int(s[i]) for i in own}]
+        entropy = -sum(p * math.log(p) for p in fractions)
         loss = zero
         for i in own:
             logits = critic(z[i : i + 1], *(() if y is None else (y[i : i + 1],)))[0]
@@ -194,39 +173,30 @@ def autoencoder_error(z, rows, subject, y, critic):
 
 
 def began_losses(z, s, y, critic):
-    """For every class: list of (subject, error on everybody, error on the subject)."""
-    found = []
-    for c in classes(y):
-        everyone = rows_of(s, y, None, c)
-        present = usable_subjects(s, y, c, 1)
-        if not present:
-            continue
-        found.append(
-            [
-                (
-                    m,
-                    autoencoder_error(z, everyone, m, y, critic),
-                    autoencoder_error(z, rows_of(s, y, m, c), m, y, critic),
-                )
-                for m in present
-            ]
-        )
-    return found
+    """Return for every class a list of (subject, error on all trials, error on the subject's)."""
+
+    def errors(c, m):
+        return (autoencoder_error(z, rows_of(s, y, subject, c), m, y, critic) for subject in (None, m))
+
+    cells = [[(m, *errors(c, m)) for m in usable_subjects(s, y, c, 1)] for c in classes(y)]
+    return [cell for cell in cells if cell]
+
+
+def mean_began(z, s, y, critic, term):
+    """Return the mean over classes of the mean over subjects of a term of (subject, both errors)."""
+    return mean_of([mean_of([term(*e) for e in cell], 0) for cell in began_losses(z, s, y, critic)], 0)
 
 
 def began(z, s, y, critic=None, **_):
-    losses = began_losses(z, s, y, critic)
-    return mean_of([mean_of([own for _, _, own in cell], 0) for cell in losses], 0)
+    return mean_began(z, s, y, critic, lambda m, of_all, own: own)
 
 
 def began_reveal(z, s, y, critic=None, **_):
-    losses = began_losses(z, s, y, critic)
-    return mean_of([mean_of([everyone - own for _, everyone, own in cell], 0) for cell in losses], 0)
+    return mean_began(z, s, y, critic, lambda m, of_all, own: of_all - own)
 
 
 def began_critic(z, s, y, critic=None, k=None, **_):
-    losses = began_losses(z, s, y, critic)
-    return mean_of([mean_of([a - k[m] * b for m, a, b in cell], 0) for cell in losses], 0)
+    return mean_began(z, s, y, critic, lambda m, of_all, own: of_all - k[m] * own)
 
 
 MEASURES = {"adv": adv, "mige": mige, "mmd": mmd, "pairmmd": pairmmd, "began": began}
@@ -235,12 +205,10 @@ MEASURES = {"adv": adv, "mige": mige, "mmd": mmd, "pairmmd": pairmmd, "began": b
 def penalty(method, mode, z, s, y, critics=(None, None), **options):
     """Any method in any mode."""
     measure = MEASURES[method]
-    if mode == "marginal":
-        return measure(z, s, None, critic=critics[0], **options)
-    if mode == "conditional":
-        return measure(z, s, y, critic=critics[0], **options)
-    half = z.shape[1] // 2
-    censored = measure(z[:, :half], s, None, critic=critics[0], **options)
+    if mode != "complementary":
+        return measure(z, s, y if mode == "conditional" else None, critic=critics[0], **options)
+    censor, reveal = z.chunk(2, 1)
+    censored = measure(censor, s, None, critic=critics[0], **options)
     if method == "began":
-        return censored + began_reveal(z[:, half:], s, None, critic=critics[1])
-    return censored - measure(z[:, half:], s, None, critic=critics[1], **options)
+        return censored + began_reveal(reveal, s, None, critic=critics[1])
+    return censored - measure(reveal, s, None, critic=critics[1], **options)

@@ -1,8 +1,6 @@
-"""Workers that start in a moment: they are forked from a process that has imported everything already.
+"""Workers that start at once: they are forked from a process that has imported everything.
 
-A fresh process imports torch, Braindecode and MOABB for about eight seconds. Tests that are about what workers do, and
-about what is left when they die, need not pay for that; that fresh ones can be started is shown where a shell starts
-them (tests/docs/test_cluster.py, tests/autotransfer/test_cli.py).
+A fresh process imports torch, Braindecode and MOABB for about eight seconds; tests/docs/test_cluster.py starts some.
 """
 
 from contextlib import contextmanager
@@ -14,10 +12,7 @@ PRELOAD = ["matplotlib.pyplot", "braindecode_censor.paper.experiment"]
 
 
 def fork_server():
-    """Return the context of a server that has imported what a training needs; it is started once per test worker.
-
-    Its order of sets is another one than the test worker's, so that nothing can depend on it.
-    """
+    """Start a server that has imported the package, once per test worker; its order of sets is another one."""
     context = get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
     with pytest.MonkeyPatch.context() as patch:
@@ -28,20 +23,16 @@ def fork_server():
 
 @contextmanager
 def dask_cluster(n_workers):
-    """Give a cluster of processes with one thread each, on the loopback; nannies replace those that are killed."""
+    """Yield a local cluster of processes with one thread each; nannies replace killed ones."""
     import dask
     from dask.distributed import LocalCluster
 
     fork_server()
     options = dict(n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
-    # This long after a cluster has lost a worker it looks whether there is a new one, and if not gives up: it must not
-    # look just when the next test has killed that one, too.
+    # A cluster gives up if no worker has replaced a lost one by then; the next test may just have killed that one.
     config = {"distributed.worker.multiprocessing-method": "forkserver"}
     config["distributed.deploy.lost-worker-timeout"] = "1h"
-    with (
-        dask.config.set(config),
-        LocalCluster(**options) as cluster,
-    ):
+    with dask.config.set(config), LocalCluster(**options) as cluster:
         yield cluster
 
 

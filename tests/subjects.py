@@ -1,4 +1,4 @@
-"""Subjects who differ by the mixing of their channels, for tests of the search and of decoders."""
+"""Subjects who differ by the mixing of their channels."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import numpy as np
 def mixed_subjects(
     n_subjects=5, n_trials=20, n_chans=4, n_times=64, n_classes=2, mixing=0.6, effect=2.5, seed=0
 ):
-    """Return X, y and subjects (1, 2, ...): a class is a strong source, and every subject mixes sources otherwise."""
+    """Return X, y and subjects (1, 2, ...): a class is a strong source, mixed differently for every subject."""
     rng = np.random.default_rng(seed)
     y = np.tile(np.arange(n_trials) % n_classes, n_subjects)
     subjects = np.repeat(np.arange(1, n_subjects + 1), n_trials)

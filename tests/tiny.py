@@ -1,4 +1,4 @@
-"""A dataset and a grid so small that a whole experiment takes seconds."""
+"""An experiment that takes seconds."""
 
 import json
 import shutil

@@ -110,7 +110,7 @@ def write_ecog(folder, names, v73=(), n_chans=None):
         stim, onsets, codes = ecog_stim(name)
         count = n_chans or 33 + k
         data = ecog_data(stim, onsets, codes, count, seed=k)
-        if name == "ha":  # three samples of a picture nobody saw, between the runs
+        if name == "ha":  # three samples of a picture that was not shown, between the runs
             for start in (85479, 165879):
                 assert not stim[start - 50 : start + 50].any()
                 stim[start : start + 3] = 77
@@ -138,40 +138,23 @@ def epochs(n_trials, n_chans, n_times, n_classes, seed):
 
 
 def write_rsvp(folder, n_trials=80):
-    """Write ten subjects of RSVP in the interchange format, integers with a scale and three sessions."""
-    truth = {}
-    for subject in range(1, 11):
-        X, y = epochs(n_trials, 16, 128, 2, subject)
+    """Write ten subjects of RSVP in the interchange format, integers with a scale and two sessions."""
+    truth = {subject: epochs(n_trials, 16, 128, 2, subject) for subject in range(1, 11)}
+    for subject, (X, y) in truth.items():
         scale = np.abs(X).max(axis=(0, 2)) / 32767
-        save_subject(
-            Path(folder, f"subject_{subject:02d}.npz"),
-            np.round(X / scale[:, None]).astype(np.int16),
-            y,
-            scale=scale,
-            label_names=["NonTarget", "Target"],
-            sfreq=256.0,
-            ch_names=[f"EEG{k}" for k in range(16)],
-            ch_types="eeg",
-            session=np.repeat(["0", "1"], n_trials // 2),
-        )
-        truth[subject] = X, y
+        options = {"scale": scale, "label_names": ["NonTarget", "Target"], "sfreq": 256.0}
+        options["session"] = np.repeat(["0", "1"], n_trials // 2)
+        path = Path(folder, f"subject_{subject:02d}.npz")
+        save_subject(path, np.round(X / scale[:, None]).astype(np.int16), y, **options)
     return truth
 
 
 def write_asl(folder):
-    """Write ten subjects of the ASL recording: 33 gestures three times, 16 muscles, 1 kHz."""
-    truth = {}
-    for subject in range(1, 11):
-        X, y = epochs(99, 16, 1000, 33, 100 + subject)
-        np.savez(  # compressing noise takes long
-            Path(folder, f"subject_{subject:02d}.npz"),
-            X=(1e6 * X).astype(np.float32),
-            y=y,
-            unit="uV",
-            label_names=[f"sign{k:02d}" for k in range(33)],
-            sfreq=1000.0,
-            ch_names=[f"M{k}" for k in range(16)],
-            ch_types=["emg"] * 16,
-        )
-        truth[subject] = X, y
+    """Write ten subjects of the ASL dataset: 33 gestures three times, 16 muscles, 1 kHz."""
+    truth = {subject: epochs(99, 16, 1000, 33, 100 + subject) for subject in range(1, 11)}
+    options = {"unit": "uV", "label_names": [f"sign{k:02d}" for k in range(33)], "sfreq": 1000.0}
+    options |= {"ch_names": [f"M{k}" for k in range(16)], "ch_types": ["emg"] * 16}
+    for subject, (X, y) in truth.items():
+        path = Path(folder, f"subject_{subject:02d}.npz")
+        np.savez(path, X=(1e6 * X).astype(np.float32), y=y, **options)  # compressing noise takes long
     return truth

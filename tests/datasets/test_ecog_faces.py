@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import standins
 
-from braindecode_censor.datasets import ECoGFaces, FacesHouses
+from braindecode_censor.datasets import ECoGFaces
 from braindecode_censor.datasets.ecog_faces import SUBJECTS, VOLTS
 
 
@@ -28,16 +28,6 @@ def test_ecog_faces_reads_all_fourteen_subjects(tmp_path):
         assert raw.info["sfreq"] == 1000 and raw.get_channel_types() == ["ecog"] * 2
         np.testing.assert_allclose(raw.get_data(), data.T[:2] * VOLTS, rtol=1e-6)
         shutil.rmtree(tmp_path / "faces_basic")
-
-
-def test_epochs_carry_their_own_number(ecog_folder):
-    folder, _ = ecog_folder
-    dataset = ECoGFaces(folder, selected_subjects=[number("ap")])
-    X, y, _ = FacesHouses().get_data(dataset)
-    assert X.shape == (300, 31, 400)
-    np.testing.assert_allclose(X[:, 0, 0] / (1e6 * VOLTS), 10001 + np.arange(300), rtol=1e-6)
-    faces = X[:, 1:9, 100:200].mean(axis=(1, 2)) > 0
-    assert list(y) == ["face" if face else "house" for face in faces]
 
 
 def test_channel_counts_differ_between_subjects(ecog_folder):

@@ -11,7 +11,6 @@ from braindecode_censor.datasets import (
     ASLEMG,
     ERP,
     RSVP,
-    EMGGestures,
     EpochsFolder,
     EpochsParadigm,
     default_paradigm,
@@ -65,9 +64,9 @@ def test_epochs_come_back_to_the_sample(tmp_path, sfreq, tmin):
     X, y, metadata = EpochsParadigm().get_data(dataset)
     for subject in (1, 2):
         expected, labels = standins.epochs(12, 4, 50, 3, subject)
-        here = (metadata["subject"] == subject).to_numpy()
-        np.testing.assert_allclose(X[here], 1e6 * expected[:, :3], rtol=1e-9)
-        assert list(y[here]) == [["rest", "fist", "point"][k] for k in labels]
+        rows = (metadata["subject"] == subject).to_numpy()
+        np.testing.assert_allclose(X[rows], 1e6 * expected[:, :3], rtol=1e-9)
+        assert list(y[rows]) == [["rest", "fist", "point"][k] for k in labels]
 
 
 def test_a_folder_is_one_line(folder):
@@ -135,9 +134,9 @@ def test_fif_epochs_per_subject(tmp_path):
     dataset = EpochsFolder(tmp_path)
     X, y, metadata = EpochsParadigm().get_data(dataset)
     for subject, (signal, labels) in expected.items():
-        here = (metadata["subject"] == subject).to_numpy()
-        np.testing.assert_allclose(X[here], 1e6 * signal, rtol=1e-9)
-        np.testing.assert_array_equal(y[here], labels)
+        rows = (metadata["subject"] == subject).to_numpy()
+        np.testing.assert_allclose(X[rows], 1e6 * signal, rtol=1e-9)
+        np.testing.assert_array_equal(y[rows], labels)
     content = (tmp_path / "subject_1-epo.fif").read_bytes()
     for keep in (0.9, 0.5, 0.05):
         (tmp_path / "subject_1-epo.fif").write_bytes(content[: int(keep * len(content))])
@@ -156,9 +155,9 @@ def test_sessions_runs_scale_and_units(tmp_path):
     data = dataset.get_data([1])[1]
     assert list(data) == ["0training0", "1Test0", "2Test1"] and list(data["1Test0"]) == ["3", "1"]
     assert ordered_names(np.array(["1a", "1b"])) == {"1a": "0a", "1b": "1b"}
-    got, _, _ = EpochsParadigm().get_data(dataset)
+    X_moabb, _, _ = EpochsParadigm().get_data(dataset)
     order = np.lexsort((np.arange(12), np.arange(12) % 2, np.arange(12) // 4))
-    np.testing.assert_allclose(got, (counts * np.array([1.0, 2.0, 3.0, 4.0])[:, None])[order][:, :3])
+    np.testing.assert_allclose(X_moabb, (counts * np.array([1.0, 2.0, 3.0, 4.0])[:, None])[order][:, :3])
 
 
 def test_the_code_changes_with_the_content(folder):
@@ -317,26 +316,15 @@ def test_rsvp(rsvp_folder, tmp_path):
     X, y, metadata = ERP().get_data(dataset)
     assert X.shape == (800, 16, 128)
     for subject, (signal, labels) in truth.items():
-        here = (metadata["subject"] == subject).to_numpy()
-        np.testing.assert_allclose(X[here], 1e6 * signal, atol=0.01)  # integers of 16 bits
-        assert list(y[here]) == ["Target" if label else "NonTarget" for label in labels]
+        rows = (metadata["subject"] == subject).to_numpy()
+        np.testing.assert_allclose(X[rows], 1e6 * signal, atol=0.01)  # integers of 16 bits
+        assert list(y[rows]) == ["Target" if label else "NonTarget" for label in labels]
     target = shutil.copytree(folder, tmp_path / "rsvp")
     (target / "subject_07.npz").unlink()
     with pytest.raises(
         ValueError, match=r"is not RSVP: subjects should be \[1, 2, .*found \[1, 2, 3, 4, 5, 6, 8"
     ):
         RSVP(target)
-
-
-def test_asl(asl_folder):
-    folder, truth = asl_folder
-    dataset = ASLEMG(folder)
-    raw = dataset.get_data([4])[4]["0"]["0"]
-    assert raw.get_channel_types() == ["emg"] * 16 and raw.info["sfreq"] == 1000
-    X, y, _ = EMGGestures().get_data(dataset, subjects=[4, 9])
-    assert X.shape == (198, 16, 1000) and len(set(y)) == 33
-    np.testing.assert_allclose(X[99:], 1e6 * truth[9][0], rtol=1e-5, atol=1e-4)
-    assert list(y[99:]) == [f"sign{k:02d}" for k in truth[9][1]]
 
 
 @pytest.mark.parametrize("cls", [RSVP, ASLEMG])

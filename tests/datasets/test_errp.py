@@ -10,7 +10,6 @@ import standins
 
 from braindecode_censor.datasets import ErrorPotentials, ErrP
 from braindecode_censor.datasets.errp import FEEDBACKS, TEST, TRAIN
-from braindecode_censor.datasets.errp_csv import COLUMNS, read_recording
 
 
 def test_full_size_counts_labels_and_onsets(errp_folder):
@@ -53,11 +52,11 @@ def test_epochs_carry_their_own_number_and_label(errp_folder):
     X, y, metadata = ErrorPotentials().get_data(dataset)
     assert X.shape == (340, 56, 260)
     for session in range(5):
-        here = metadata["session"] == str(session)
+        rows = metadata["session"] == str(session)
         labels, _ = truth[7, session + 1]
-        np.testing.assert_allclose(X[here, 0, 0], 1001 + np.arange(len(labels)))
-        assert list(y[here]) == ["correct" if label else "error" for label in labels]
-        assert np.all(np.sign(X[here, 5:15, :10].mean(axis=(1, 2))) == np.where(labels, 1, -1))
+        np.testing.assert_allclose(X[rows, 0, 0], 1001 + np.arange(len(labels)))
+        assert list(y[rows]) == ["correct" if label else "error" for label in labels]
+        assert np.all(np.sign(X[rows, 5:15, :10].mean(axis=(1, 2))) == np.where(labels, 1, -1))
 
 
 def test_nested_zips_are_unpacked_once(errp_folder, tmp_path):
@@ -86,25 +85,6 @@ def test_test_subjects_use_their_own_labels(tmp_path):
     assert dataset.code == "ErrP-test"
     raw = dataset.get_data()[1]["0"]["0"]
     assert list(raw.annotations.description) == ["correct" if y else "error" for y in truth[1, 1][0]]
-
-
-def test_a_file_of_real_size_and_with_decimals(tmp_path):
-    """One session as the release's, 131 000 rows, values as printed there."""
-    rng = np.random.default_rng(0)
-    onsets = 3000 + np.arange(60) * 2100
-    rows = np.round(rng.normal(-400, 300, (500, 57)), 6)
-    text = [",".join(f"{v:.9g}" for v in row) for row in rows]
-    flags = np.zeros(131_000, int)
-    flags[onsets] = 1
-    path = tmp_path / "Data_S02_Sess01.csv"
-    with open(path, "w") as stream:
-        stream.write(",".join(COLUMNS) + "\n")
-        stream.writelines(f"{k / 200:.9g},{text[k % 500]},{flag}\n" for k, flag in enumerate(flags))
-    data, found = read_recording(path)
-    assert data.shape == (57, 131_000)
-    np.testing.assert_array_equal(found, onsets)
-    np.testing.assert_allclose(data[:, 499], rows[499])
-    assert data.flags.writeable
 
 
 @pytest.fixture(scope="module")

@@ -112,7 +112,7 @@ def _forbidden(self, subject):
     raise AssertionError("the cache was not used")
 
 
-def test_bids_is_moabbs_own_business(tmp_path):
+def test_a_bids_folder_is_read_by_moabb_into_our_paradigm(tmp_path):
     """As in the documentation: a BIDS folder goes through MOABB's reader into our paradigm."""
     from moabb.datasets.base import LocalBIDSDataset
 

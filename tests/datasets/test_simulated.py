@@ -112,16 +112,16 @@ def test_the_likelihood_is_the_gaussian_density():
     expected = np.array(
         [multivariate_normal(m.ravel(), dense).logpdf(X.reshape(3, -1)) for m in model.means]
     ).T
-    got = model.log_likelihood(X)
-    np.testing.assert_allclose(got[:, 1] - got[:, 0], expected[:, 1] - expected[:, 0], rtol=1e-6)
+    density = model.log_likelihood(X)
+    np.testing.assert_allclose(density[:, 1] - density[:, 0], expected[:, 1] - expected[:, 0], rtol=1e-6)
     emg = SimulatedSubjects(1, 20, kind="emg", n_chans=2, duration=0.5).model(1)
     X = emg.sample(np.array([0, 3]), np.random.default_rng(0))
     for c in (1, 4):
         expected = 0
         for t, e in enumerate(emg.envelope):
             expected = expected + _pair_density(emg, c, e, X[:, :, t]) - _pair_density(emg, 0, e, X[:, :, t])
-        got = emg.log_likelihood(X)
-        np.testing.assert_allclose(got[:, c] - got[:, 0], expected, rtol=1e-6)
+        density = emg.log_likelihood(X)
+        np.testing.assert_allclose(density[:, c] - density[:, 0], expected, rtol=1e-6)
 
 
 def _pair_density(model, c, envelope, x):
@@ -209,8 +209,8 @@ def test_imbalance_and_label_shift():
     _, y, _ = SimulatedSubjects(6, 100, imbalance=4.0).arrays()
     assert np.mean(y) == pytest.approx(0.2, abs=0.01)
     _, y, s = SimulatedSubjects(12, 100, label_shift=1.0).arrays()
-    share = [np.mean(y[s == k]) for k in range(1, 13)]
-    assert np.std(share) > 0.1 and min(share) > 0 and max(share) < 1
+    fractions = [np.mean(y[s == k]) for k in range(1, 13)]
+    assert np.std(fractions) > 0.1 and min(fractions) > 0 and max(fractions) < 1
     _, y, s = SimulatedSubjects(5, 40, kind="emg", label_shift=50.0).arrays()
     assert all(np.bincount(y[s == k], minlength=5).min() >= 2 for k in range(1, 6))
 

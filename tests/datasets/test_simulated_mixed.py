@@ -1,4 +1,4 @@
-"""People who differ by gain and mixing alone: is the best accuracy known, and does alignment undo the difference?"""
+"""Subjects who differ only by gain and mixing: known best accuracy, and alignment that undoes the difference."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def averages(X):
 
 
 def transfer(dataset, how):
-    """Return the accuracy on people left out, all trials normalised by their own person's statistics."""
+    """Return the accuracy on held-out subjects, each normalised by its own statistics."""
     X, y, subjects = dataset.arrays()
     return linear.across(averages(normalize_subjects(X, subjects, how)), y, subjects)
 
@@ -26,10 +26,10 @@ def test_the_closed_form_is_the_accuracy_of_the_likelihood(snr, n_classes):
     model = SimulatedSubjects(2, 20, kind="mixed", snr=snr, n_classes=n_classes).model(1)
     y = np.repeat(np.arange(n_classes), 2000 // n_classes)
     X = model.sample(y, np.random.default_rng(1))
-    found = np.mean(model.log_likelihood(X).argmax(axis=1) == y)
-    error = np.sqrt(found * (1 - found) / len(y))
-    assert model.bayes_accuracy() == pytest.approx(found, abs=3.5 * error)
-    assert 1 / n_classes + 0.1 < found < 0.99
+    accuracy = np.mean(model.log_likelihood(X).argmax(axis=1) == y)
+    error = np.sqrt(accuracy * (1 - accuracy) / len(y))
+    assert model.bayes_accuracy() == pytest.approx(accuracy, abs=3.5 * error)
+    assert 1 / n_classes + 0.1 < accuracy < 0.99
 
 
 def test_two_classes_are_the_textbooks_case():
@@ -41,10 +41,10 @@ def test_two_classes_are_the_textbooks_case():
     assert model.bayes_accuracy() == pytest.approx(norm.cdf(d / np.sqrt(2)), abs=1e-8)
 
 
-def test_nobody_is_harder_for_an_oracle_and_no_seed_either():
-    people = [SimulatedSubjects(3, 20, kind="mixed", seed=seed).model(k) for seed in (0, 1) for k in (1, 2)]
-    assert np.ptp([model.bayes_accuracy() for model in people]) < 1e-9
-    assert np.ptp([model.covariance[0, 0] for model in people]) > 10, "and yet they differ"
+def test_all_subjects_and_seeds_have_one_best_accuracy():
+    models = [SimulatedSubjects(3, 20, kind="mixed", seed=seed).model(k) for seed in (0, 1) for k in (1, 2)]
+    assert np.ptp([model.bayes_accuracy() for model in models]) < 1e-9
+    assert np.ptp([model.covariance[0, 0] for model in models]) > 10
 
 
 def test_mixing_is_symmetric_and_positive_and_gains_alone_are_diagonal():
@@ -58,7 +58,7 @@ def test_mixing_is_symmetric_and_positive_and_gains_alone_are_diagonal():
     assert np.log(np.diag(M)).std() > 0.1
 
 
-def test_people_who_are_alike_have_nothing_to_gain():
+def test_subjects_who_are_alike_have_nothing_to_gain():
     dataset = SimulatedSubjects(6, 60, kind="mixed", preset="alike")
     assert all(np.array_equal(dataset.model(1).means, dataset.model(k).means) for k in (2, 3))
     plain, aligned = transfer(dataset, "none"), transfer(dataset, "euclidean")

@@ -1,9 +1,10 @@
-"""Does every mistake get a message that names the argument, the value and the remedy?"""
+"""Messages name the argument, the value and the remedy."""
 
 import pytest
 import torch
 
 import braindecode_censor as bc
+from braindecode_censor.numerics.lengthscales import TSNEScale
 from braindecode_censor.penalties.measures import MMD, Adversary
 from braindecode_censor.penalties.measures.contrasts import CliquePairs
 
@@ -22,14 +23,11 @@ CONSTRUCTION = [
     (dict(method="mmd", nuisance="real"), r"nuisance='real' is unknown"),
     (dict(method="mmd", min_trials=0), r"min_trials=0 must be an integer of at least 1"),
     (dict(method="mmd", n_subjects=1), r"n_subjects=1 must be an integer of at least 2"),
-    (dict(method="mmd", n_subjects=2.5), r"n_subjects=2.5 must be an integer"),
-    (dict(method="mmd", n_features=0), r"n_features=0 must be an integer of at least 1"),
+    (dict(method="mmd", n_features=2.5), r"n_features=2.5 must be an integer"),
     (dict(method="mmd", lenghtscale=1.0), r"does not know lenghtscale=1.0.*Did you mean 'lengthscale'"),
     (dict(method="adv", n_features=4, n_subjects=2, reg=1.0), r"'adv'\) does not know reg=1.0.*\['hidden'"),
     (dict(method="mmd", censoring="marginal"), r"does not know censoring=.*the word is mode='marginal'"),
     (dict(method="mige", score_estimator="nu"), r"does not know score_estimator=.*the word is score='nu'"),
-    (dict(method="MMD"), r"method='MMD' is unknown.*Did you mean 'mmd'"),
-    (dict(method="mige", score="Stein"), r"score='Stein' is unknown.*Did you mean 'stein'"),
     (dict(method=MMD(), lengthscale=1.0), r"already, so its options \['lengthscale'\] have no effect"),
     (dict(method="mmd", mode="complementary", n_features=5), r"must be even, got 5.*mode='marginal'"),
     (dict(method="adv"), r"method='adv'.*needs its size: pass n_features and n_subjects"),
@@ -40,16 +38,11 @@ CONSTRUCTION = [
     (dict(method="pairmmd", pairs="bernoulli", fraction=1.5), r"fraction=1.5 must be a number in \(0, 1\]"),
     (dict(method="pairmmd", pairs="clique", fraction=0.5), r"fraction=0.5 belongs to pairs='bernoulli'"),
     (dict(method="pairmmd", size=4), r"size=4 belongs to pairs='clique', not to pairs='all'"),
-    (
-        dict(method="pairmmd", nuisance="continuous"),
-        r"'pairmmd' does not support nuisance='continuous': choose",
-    ),
     (dict(method="began", nuisance="continuous"), r"'began' does not support.*\['adv', 'mige', 'mmd'\]"),
     (dict(method="mige", reg=0.0, score="nu"), r"reg=0.0 must be a positive number"),
     (dict(method="mige", score="ssge", reg=1e-3), r"reg has no meaning for score='ssge': set ratio= or n_e"),
     (dict(method="mige", score="ssge", ratio=2), r"ratio=2 must be a number in \(0, 1\]"),
     (dict(method="mige", score="ssge", kernel="curlfree-imq"), r"score='ssge' needs a diagonal kernel"),
-    (dict(method="mige", score="stein", kernel="curlfree-imq"), r"score='stein' needs a diagonal kernel"),
     (dict(method="mige", score="stein", ridge="N"), r"ridge='N' is unknown; choose from \['M', 'M2', 'raw'"),
     (dict(method="mige", score=bc.make_score("nu"), reg=1e-3), r"already, so its options \['reg'\] have no"),
     (dict(method="mige", score="nu", ratio=0.9), r"option of score='nu'='ratio' is unknown"),
@@ -59,16 +52,9 @@ CONSTRUCTION = [
         dict(method=Adversary(6, 4), mode="conditional", n_features=6, n_subjects=4, n_classes=2),
         r"made with n_classes=None, but mode='conditional' needs n_classes=2",
     ),
-    (
-        dict(method=Adversary(6, 4), mode="complementary", n_features=6),
-        r"made with n_features=6, but mode='complementary' needs n_features=3",
-    ),
     (dict(method=MMD(), nuisance="continuous"), r"measure of a discrete nuisance, but nuisance='continuous'"),
     (dict(method="mige", subject_weights="equal"), r"subject_weights='equal' is unknown"),
-    (
-        dict(method="mige", calibrate=True, nuisance="continuous"),
-        r"calibrate=True.* needs nuisance='discrete'",
-    ),
+    (dict(method="mige", calibrate=True, nuisance="continuous"), r"calibrate=True.* needs nuisance='disc"),
 ]
 
 
@@ -84,7 +70,6 @@ CALLS = [
     ({"mode": "conditional"}, dict(z=Z, s=S, y=Y.double()), r"y has dtype torch.float64.*pass y.long\(\)\."),
     ({"mode": "complementary"}, dict(z=Z[:, :5], s=S), r"must be even, got 5"),
     ({}, dict(z=Z, s=S[:5]), r"s has 5 entries and z has 12: pass one per trial"),
-    ({"mode": "conditional"}, dict(z=Z, s=S, y=Y[:5]), r"y has 5 entries and z has 12"),
     ({"n_subjects": 2}, dict(z=Z, s=S), r"s holds label 2, expected labels from 0 to 1.*raise n_subjects"),
     ({"mode": "conditional", "n_classes": 1}, dict(z=Z, s=S, y=Y), r"y holds label 1.*raise n_classes"),
     ({}, dict(z=Z, s=S - 1), r"s holds label -1, expected labels from 0 to n - 1: encode them"),
@@ -118,8 +103,6 @@ def test_scores():
     with pytest.raises(ValueError, match=r"solves 10000 equations densely.*use score='nu'"):
         bc.make_score("tikhonov", kernel="curlfree-rbf").fit(torch.randn(100, 100))
     with pytest.raises(ValueError, match=r"perplexity=2 must be a number in \(0, 1\]"):
-        from braindecode_censor.numerics.lengthscales import TSNEScale
-
         TSNEScale(2)
 
 

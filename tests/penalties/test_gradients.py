@@ -1,18 +1,14 @@
-"""Is the gradient that training uses the derivative of the value?"""
+"""The gradient that training uses is the derivative of the value; critic and encoder train apart."""
 
 import pytest
 import torch
-from cases import IDS, METHODS, MODES, PENALTIES, critics, make_batch, make_penalty
+from cases import IDS, METHODS, MODES, PENALTIES, make_batch, make_penalty, value_and_gradient
 
 import braindecode_censor as bc
 
 # Length scales and batch statistics are held constant by design, so gradcheck needs them fixed.
-CONSTANT = {
-    "adv": {},
-    "mmd": {"lengthscale": 2.0},
-    "pairmmd": {"lengthscale": 2.0},
-    "began": {"standardise": False},
-}
+SCALE = {"lengthscale": 2.0}
+CONSTANT = {"adv": {}, "mmd": SCALE, "pairmmd": SCALE, "began": {"standardise": False}}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -56,43 +52,14 @@ def test_critic_loss_can_always_be_backpropagated(method, n_trials):
 @pytest.mark.parametrize("method", METHODS)
 def test_reveal_weighs_the_second_half_only(method):
     z, s, y = make_batch("balanced")
-    z.requires_grad_()
     gradients, losses = [], []
     for reveal in (1.0, 0.25, 0.0):
         penalty = make_penalty(method, "complementary", reveal=reveal)
-        gradients.append(torch.autograd.grad(penalty(z, s, y), z)[0])
-        losses.append(penalty.critic_loss(z.detach(), s, y))
+        gradients.append(value_and_gradient(lambda z, p=penalty: p(z, s, y), z)[1])
+        losses.append(penalty.critic_loss(z, s, y))
     half = z.shape[1] // 2
     assert gradients[0][:, half:].abs().max() > 0
     for factor, gradient in zip((0.25, 0.0), gradients[1:]):
         torch.testing.assert_close(gradient[:, :half], gradients[0][:, :half])
         torch.testing.assert_close(gradient[:, half:], factor * gradients[0][:, half:])
     assert losses[0] == losses[1] == losses[2]  # the critics learn all the same
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_step_along_the_adversary_gradient_confuses_it(mode):
-    """Descent on the penalty raises the cross-entropy of what is censored and lowers that of what reveals."""
-    z, s, y = make_batch("balanced")
-    penalty = make_penalty("adv", mode)
-    optimiser = torch.optim.Adam(penalty.critic_parameters(), lr=1e-2)
-    for _ in range(60):
-        optimiser.zero_grad()
-        penalty.critic_loss(z, s, y).backward()
-        optimiser.step()
-    leaf = z.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(penalty(leaf, s, y), leaf)
-    moved = z - 0.5 * gradient / gradient.abs().max()
-
-    def cross_entropies(code):
-        halves = (code[:, :3], code[:, 3:]) if mode == "complementary" else (code,)
-        labels = (y,) if mode == "conditional" else ()
-        return [
-            torch.nn.functional.cross_entropy(critic(h, *labels), s).item()
-            for critic, h in zip(critics(penalty), halves)
-        ]
-
-    before, after = cross_entropies(z), cross_entropies(moved)
-    assert after[0] > before[0]
-    if mode == "complementary":
-        assert after[1] < before[1]

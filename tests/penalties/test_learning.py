@@ -1,4 +1,4 @@
-"""After a short training, does a fresh probe read the subject worse, and does the task survive?
+"""After a short training a fresh probe decodes the subject worse, and the task is decoded as before.
 
 Every method and mode trains a small encoder on four subjects whose data differ by a shift that also touches a
 class feature. The probe is scikit-learn's, has never seen the training, and is judged by cross-validation.
@@ -67,7 +67,7 @@ def probe(z, s):
 
 
 def reading(part, z, s, y):
-    """What a probe reads from a part of the code."""
+    """Return the accuracy of a probe on a part of the code."""
     half = N_FEATURES // 2
     if part == "within class":
         return np.mean([probe(z[y == c], s[y == c]) for c in range(N_CLASSES)])
@@ -77,45 +77,39 @@ def reading(part, z, s, y):
 def make(method, mode):
     with torch.random.fork_rng():
         torch.manual_seed(7)
-        return bc.make_penalty(
-            method,
-            mode=mode,
-            n_features=N_FEATURES,
-            n_subjects=N_SUBJECTS,
-            n_classes=N_CLASSES,
-            **OPTIONS.get(method, {}),
-        )
+        sizes = {"n_features": N_FEATURES, "n_subjects": N_SUBJECTS, "n_classes": N_CLASSES}
+        return bc.make_penalty(method, mode=mode, **sizes, **OPTIONS.get(method, {}))
 
 
 @functools.cache
 def plain():
     """Readings and accuracy of a training without censoring."""
-    *found, accuracy = train(make("mmd", "marginal"), weight=0)
-    return {part: reading(part, *found) for part in ("all", "within class", "half 1", "half 2")}, accuracy
+    *code, accuracy = train(make("mmd", "marginal"), weight=0)
+    return {part: reading(part, *code) for part in ("all", "within class", "half 1", "half 2")}, accuracy
 
 
-def leak(found, mode):
+def leak(code, mode):
     """The excess over chance that the mode is to remove, as a share of plain training's."""
     part = {"marginal": "all", "conditional": "within class", "complementary": "half 1"}[mode]
-    return (reading(part, *found) - CHANCE) / (plain()[0][part] - CHANCE)
+    return (reading(part, *code) - CHANCE) / (plain()[0][part] - CHANCE)
 
 
 def test_plain_training_leaks():
     """Otherwise there is nothing to remove and the tests below are empty."""
-    found, accuracy = plain()
+    readings, accuracy = plain()
     assert accuracy > 0.95
-    assert min(found.values()) > 0.5
+    assert min(readings.values()) > 0.5
 
 
 @pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
 def test_censoring_hides_the_subject_and_keeps_the_task(method, mode):
-    *found, accuracy = train(make(method, mode), WEIGHTS[method])
-    assert leak(found, mode) < 0.6
+    *code, accuracy = train(make(method, mode), WEIGHTS[method])
+    assert leak(code, mode) < 0.6
     assert accuracy > plain()[1] - 0.05
     if mode == "complementary":
-        revealed = reading("half 2", *found)
+        revealed = reading("half 2", *code)
         assert revealed > plain()[0]["half 2"] + 0.05
-        assert revealed > reading("half 1", *found) + 0.2
+        assert revealed > reading("half 1", *code) + 0.2
 
 
 @pytest.mark.parametrize("method", WEIGHTS)

@@ -1,8 +1,8 @@
-"""Measures, scores, kernels and length scales of a user's own, written for one code (n, d)."""
+"""Further measures, scores, kernels and length scales, written for one code (n, d)."""
 
 import pytest
 import torch
-from cases import make_batch, make_penalty
+from cases import make_batch, make_penalty, value_and_gradient
 from torch.func import grad, vmap
 
 from braindecode_censor import make_penalty as make
@@ -45,11 +45,11 @@ class Hundredfold(MMD):
         return -100 * self.censor(z, batch)
 
 
-def test_a_reveal_of_ones_own_is_asked_for_the_second_half_alone():
+def test_a_further_reveal_sees_the_second_half_only():
     z, s, y = make_batch("balanced")
     censored, revealed = (make(MMD, n_subjects=4)(half, s, y) for half in z.chunk(2, 1))
-    found = make(Hundredfold, "complementary", n_subjects=4, reveal=0.5)(z, s, y)
-    torch.testing.assert_close(found, censored - 50 * revealed)
+    value = make(Hundredfold, "complementary", n_subjects=4, reveal=0.5)(z, s, y)
+    torch.testing.assert_close(value, censored - 50 * revealed)
 
 
 class Rowwise:
@@ -88,12 +88,10 @@ class Constant:
 @pytest.mark.parametrize(
     "options", [{"lengthscale": Rowwise()}, {"lengthscale": Halved()}, {"kernel": Cauchy(rbf)}]
 )
-def test_gradient_of_mmd_with_parts_of_ones_own(options, mode):
+def test_gradient_of_mmd_with_further_scales_and_kernels(options, mode):
     z, s, y = make_batch("unbalanced")
     penalty = make_penalty("mmd", mode, **options)
-    z.requires_grad_()
-    (gradient,) = torch.autograd.grad(penalty(z, s, y), z)
-    z = z.detach()
+    _, gradient = value_and_gradient(lambda z: penalty(z, s, y), z)
     for measure, half in zip(penalty.measures, z.chunk(len(penalty.measures), 1)):  # scales are held constant
         measure.lengthscale = Constant(measure.lengthscale.precision(torch.cdist(half, half) ** 2))
     step = torch.zeros_like(z)
@@ -112,7 +110,7 @@ class Rescaled(Stein):
 
 
 class Looking:
-    """A score that is none of ours, and looks at values, which nothing that batches allows."""
+    """A score that derives from none of ours and reads values, which vmap does not allow."""
 
     def fit(self, x, same=None):
         self.score = make_score("stein").fit(x / 2, same)
@@ -124,12 +122,12 @@ class Looking:
 
 
 @pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
-def test_scores_of_ones_own_see_each_group(mode):
+def test_further_scores_see_each_group(mode):
     """A score at half the scale says twice as much there; equal groups, which ours fit as a stack."""
     z, s, y = make_batch("balanced")
-    wanted = make_penalty("mige", mode, score="stein")(z / 2, s, y) * 2
+    expected = make_penalty("mige", mode, score="stein")(z / 2, s, y) * 2
     for score in (Rescaled(), Looking()):
-        torch.testing.assert_close(make_penalty("mige", mode, score=score)(z, s, y), wanted)
+        torch.testing.assert_close(make_penalty("mige", mode, score=score)(z, s, y), expected)
 
 
 @pytest.mark.parametrize("calibrate", [False, True])
@@ -138,13 +136,12 @@ def test_scores_of_ones_own_see_each_group(mode):
 )
 @pytest.mark.parametrize("mode", ["marginal", "conditional"])
 def test_equal_groups_as_a_stack_and_within_the_whole_are_the_same(mode, score, lengthscale, calibrate):
-    """Under vmap nobody may look how large the groups are, so they are fitted within the whole sample."""
+    """Under vmap the sizes of the groups are not available, so they are fitted within the whole sample."""
     z, s, y = make_batch("balanced")
     penalty = make_penalty("mige", mode, score=score, lengthscale=lengthscale, calibrate=calibrate)
     noise = penalty.draw_noise(torch.Generator().manual_seed(0))
     assert equal_groups(same_group(s)).shape == (4, 9)
-    leaf = z.clone().requires_grad_()
-    (eager,) = torch.autograd.grad(penalty(leaf, s, y, noise), leaf)
+    _, eager = value_and_gradient(lambda z: penalty(z, s, y, noise), z)
     (traced,) = vmap(grad(lambda code: penalty(code, s, y, noise)))(z[None])
     torch.testing.assert_close(eager, traced, rtol=1e-7, atol=1e-9)
 
@@ -176,7 +173,7 @@ def power():
     del MEASURES["power"]
 
 
-def test_options_of_a_measure_of_ones_own_are_written_once(power):
+def test_options_of_a_further_measure_are_written_once(power):
     space = search_space_of(power)
     assert list(space) == ["mode", "weight", "root", "power"]
     assert space["weight"] == Range(0.1, 2.0, log=True)
@@ -186,12 +183,8 @@ def test_options_of_a_measure_of_ones_own_are_written_once(power):
     assert options["power"].argument == "penalty__power"
     assert options["min_trials"].search is None
     entry = {"method": power, "mode": "marginal", "weight": 1.0, "power": 3.0}
-    assert estimator_arguments(entry) == {
-        "penalty": power,
-        "censoring": "marginal",
-        "weight": 1.0,
-        "penalty__power": 3.0,
-    }
+    expected = {"penalty": power, "censoring": "marginal", "weight": 1.0, "penalty__power": 3.0}
+    assert estimator_arguments(entry) == expected
     with pytest.raises(ValueError, match=r"'powr' is unknown.*Did you mean 'power'"):
         estimator_arguments({"method": power, "powr": 3.0})
     z, s, _ = make_batch("balanced")
@@ -201,15 +194,15 @@ def test_options_of_a_measure_of_ones_own_are_written_once(power):
 
 
 @pytest.mark.parametrize("method", list(MEASURES))
-def test_what_a_search_may_choose_is_what_the_factory_takes(method):
+def test_the_factory_accepts_every_value_of_the_search_space(method):
     """Both ends of every range and every choice make a penalty."""
     space = search_space_of(method)
     for name, search in space.items():
         if name in ("mode", "weight"):
             continue
         for value in search.values if isinstance(search, Choice) else (search.low, search.high):
-            chosen = {name: value}
+            options = {name: value}
             if search.when is not None:
-                chosen = {search.when[0]: search.when[1][0], **chosen}
-            assert make_penalty(method, "marginal", **chosen) is not None
+                options = {search.when[0]: search.when[1][0], **options}
+            assert make_penalty(method, "marginal", **options) is not None
     assert space["weight"].low < space["weight"].high

@@ -1,8 +1,8 @@
-"""Do penalties behave as functions of distributions?"""
+"""Penalties are functions of distributions."""
 
 import pytest
 import torch
-from cases import IDS, N_FEATURES, N_SUBJECTS, PENALTIES, make_batch, make_penalty
+from cases import IDS, N_FEATURES, N_SUBJECTS, PENALTIES, make_batch, make_penalty, value_and_gradient
 
 import braindecode_censor as bc
 from braindecode_censor.penalties.batch import Batch
@@ -37,13 +37,8 @@ def test_rotation_shift_and_scale(method, mode):
     blocks = [torch.linalg.qr(torch.randn(half, half, dtype=z.dtype)).Q for _ in range(N_FEATURES // half)]
     rotation = torch.block_diag(*blocks)
 
-    def gradient(code):
-        leaf = code.clone().requires_grad_()
-        return torch.autograd.grad(penalty(leaf, s, y), leaf)[0]
-
-    torch.testing.assert_close(
-        gradient(3 * z @ rotation + 1) * 3, gradient(z) @ rotation, rtol=1e-6, atol=1e-8
-    )
+    moved, plain = (value_and_gradient(lambda z: penalty(z, s, y), c)[1] for c in (3 * z @ rotation + 1, z))
+    torch.testing.assert_close(3 * moved, plain @ rotation, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(("method", "mode"), NO_CRITIC, ids=NO_CRITIC_IDS)
@@ -85,13 +80,8 @@ def test_continuous_nuisance_ignores_its_unit(method, mode, nuisance_dim):
     z, _, y = make_batch("balanced")
     s = z[:, :nuisance_dim] + torch.randn(len(z), nuisance_dim, dtype=z.dtype)
     s = s[:, 0] if nuisance_dim == 1 else s
-    penalty = bc.make_penalty(
-        method,
-        mode=mode,
-        n_features=N_FEATURES,
-        n_classes=3,
-        nuisance="continuous",
-        **({"n_values": nuisance_dim} if method == "adv" else {}),
-    ).double()
+    options = {"n_features": N_FEATURES, "n_classes": 3, "nuisance": "continuous"}
+    options |= {"n_values": nuisance_dim} if method == "adv" else {}
+    penalty = bc.make_penalty(method, mode=mode, **options).double()
     torch.testing.assert_close(penalty(z, 12 * s + 7, y), penalty(z, s, y), **CLOSE)
     assert torch.isfinite(penalty.critic_loss(z, s, y))
