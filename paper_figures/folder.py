@@ -9,7 +9,7 @@ import pandas as pd
 
 from braindecode_censor.paper.identity import read_experiment
 from braindecode_censor.paper.selection import BASELINE, SELECTED, decoders_of, scores_of
-from braindecode_censor.paper.stored import read_result
+from braindecode_censor.paper.stored import read_training
 from braindecode_censor.paper.tables import TableError, read_index, read_sealed, read_table
 from braindecode_censor.penalties.measures import MEASURES
 
@@ -82,7 +82,7 @@ class Results:
             raise Missing(str(reason)) from None
         folds = index[index["setting"] == self.decoders[decoder]]
         folds = folds[folds["seed"] == folds["seed"].min()]
-        results = {fold.subject: read_result(self.folder, fold.key) for fold in folds.itertuples()}
+        results = {fold.subject: read_training(self.folder, fold.key) for fold in folds.itertuples()}
         return {
             subject: pd.DataFrame(result.record.get("history", {}))
             for subject, result in results.items()

@@ -11,7 +11,7 @@ from braindecode_censor.figures.style import COLUMN, PAGE, PALETTE, new_figure, 
 TITLES = {BASELINE: "before", SELECTED: "after"}
 MARKERS = "os^Dv<>P"
 _COLUMNS = 10  # of the legend below
-MAX_BESIDE = 8  # subjects in a legend beside the panels; a longer one is below, in columns
+MAX_BESIDE = 8  # subjects in a legend beside the panels; a larger one is below, in columns
 MAX_MARKERS = len(PALETTE) * len(MARKERS)  # combinations of colours and markers
 
 

@@ -60,7 +60,7 @@ def draw(frame):
 
 PLOT = Plot(
     "results",
-    "Results",
+    "Test accuracy",
     "Balanced accuracy on subjects that were not in the training data. Left: every fold (one test subject each, "
     "averaged over seeds), with the mean as a black ×. Right: the same scores by test subject, sorted by the baseline. "
     "Dotted is chance. AutoTransfer is the configuration that the paper's rule selects, so it "

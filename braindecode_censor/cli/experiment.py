@@ -141,9 +141,11 @@ def _run(args, extra_seconds=None, **arguments):
     names = inspect.signature(AutoTransfer).parameters
     arguments = {name: value for name, value in vars(args).items() if name in names} | arguments
     experiment = AutoTransfer(**arguments | ({"search": args.storage} if args.storage else {}))
-    plan = experiment.plan()
     # With --json, standard output is for the one object.
     stream = sys.stderr if args.json else sys.stdout
+    if extra_seconds is not None:
+        print("Simulating subjects, and timing an epoch of every method ...", file=stream, flush=True)
+    plan = experiment.plan()
     if extra_seconds is not None:
         total = format_seconds(plan["seconds"] + extra_seconds)
         print(f"The demonstration takes about {total} on this machine.", file=stream)

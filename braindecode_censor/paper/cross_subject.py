@@ -22,8 +22,8 @@ __all__ = ["CachedClassifier", "CrossSubjectEvaluation"]
 class CrossSubjectEvaluation(moabb.evaluations.CrossSubjectEvaluation):
     """MOABB's evaluation, which trains the folds of all our pipelines together before it scores them.
 
-    Rows, file and digests are MOABB's own, under the pipelines' own names, so results of either evaluation
-    are found by the other. MOABB trains all other pipelines: those with steps before our classifier, and folds that
+    Rows, file and digests are MOABB's, under the pipelines' names, so each evaluation reads results of the other.
+    MOABB trains all other pipelines: those with steps before our classifier, and folds that
     cut through subjects. The column ``time`` is the time to read a training.
     """
 

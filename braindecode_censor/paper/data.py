@@ -1,10 +1,12 @@
 """The trials of a dataset as MOABB returns them, and datasets and paradigms by name."""
 
+import inspect
 import os
 from functools import cached_property
 from pathlib import Path
 
 import moabb.paradigms
+from moabb.paradigms.base import BaseParadigm
 from sklearn.preprocessing import LabelEncoder
 
 from braindecode_censor._check import check_choice, suggest
@@ -23,15 +25,6 @@ from braindecode_censor.storage.seal import digest
 from braindecode_censor.trials.splits import validation_subject
 
 __all__ = ["ExperimentData", "make_dataset", "make_paradigm"]
-
-_MOABB_PARADIGMS = (
-    "LeftRightImagery",
-    "MotorImagery",
-    "FilterBankLeftRightImagery",
-    "P300",
-    "SSVEP",
-    "CVEP",
-)
 
 
 class ExperimentData(TrialData):
@@ -83,6 +76,6 @@ def make_paradigm(paradigm, dataset):
         return default_paradigm(dataset)
     if not isinstance(paradigm, str):
         return with_paper_scores(paradigm)
-    paradigms = {name: getattr(moabb.paradigms, name) for name in _MOABB_PARADIGMS}
-    paradigms |= {cls.__name__: cls for cls in (*PARADIGMS.values(), EpochsParadigm)}
+    classes = [*filter(inspect.isclass, vars(moabb.paradigms).values()), *PARADIGMS.values(), EpochsParadigm]
+    paradigms = {cls.__name__: cls for cls in classes if issubclass(cls, BaseParadigm)}
     return with_paper_scores(paradigms[check_choice("paradigm", paradigm, paradigms)]())

@@ -39,8 +39,6 @@ def cross_validate(dataset, paradigm, pipelines, out, data, in_memory):
             datasets=[dataset],
             hdf5_path=scratch,
             suffix=SUFFIX,
-            overwrite=False,
-            n_jobs=1,
             random_state=0,
             cache=out / "trainings",
             data=data,

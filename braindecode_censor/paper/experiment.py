@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -20,7 +21,7 @@ from braindecode_censor.paper.selection import best_of_each_method
 from braindecode_censor.paper.stored import open_store
 from braindecode_censor.paper.tables import INDEX, is_intact, write_table
 from braindecode_censor.paper.training_options import check_training
-from braindecode_censor.paper.trainings import as_row, cross_validation, grid_search, make_index
+from braindecode_censor.paper.trainings import as_row, cross_validation, make_index, make_training
 from braindecode_censor.run.progress import Progress
 from braindecode_censor.run.runner import count_workers, run
 from braindecode_censor.storage.files import clean, locked
@@ -106,14 +107,12 @@ class AutoTransfer:
         self.paradigm = make_paradigm(paradigm, self.dataset)
         self.others = make_references(others, self.dataset)
         self.store = open_store(self.out)
-        self._data, self._verbose = None, 1
+        self._verbose = 1
 
-    @property
+    @cached_property
     def data(self):
         """The trials, read when first needed."""
-        if self._data is None:
-            self._data = ExperimentData(self.dataset, self.paradigm, self.out)
-        return self._data
+        return ExperimentData(self.dataset, self.paradigm, self.out)
 
     def identity(self):
         """Return all that decides about the numbers.
@@ -217,7 +216,7 @@ class AutoTransfer:
         keys = [training.key(self.data) for training in trainings]
         unique = dict(zip(keys, trainings))
         records, scores = {}, {}
-        with Progress(len(unique), "training", description, not self._verbose) as progress:
+        with Progress(len(unique), "trainings", description, not self._verbose) as progress:
             for result in run(unique.values(), self.data, self.store, self.n_jobs, client):
                 if result.error is not None and not result.diverged and "pruned" not in result.record:
                     raise ValueError(result.error.partition(": ")[2])
@@ -230,7 +229,8 @@ class AutoTransfer:
     def _search_grid(self, client):
         """Return the row of the table of the search by configuration."""
         grid = self.preset.grid
-        trainings = grid_search(grid, self.seeds[0], self.training, self.data)
+        first = self.data.all_subjects[0]
+        trainings = [make_training(c, self.seeds[0], first, self.training, self.data) for c in grid]
         records = self.train(trainings, "search", client)
         return {config: as_row(config, *fit) for config, *fit in zip(grid, trainings, records)}
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
+from textwrap import shorten
 
 import torch
 import yaml
@@ -141,10 +142,9 @@ def expand(entries):
     >>> [s.name for s in expand([{"method": "mmd", "mode": ["marginal", "conditional"], "weight": 0.3}])]
     ['mmd-marginal-0.3', 'mmd-conditional-0.3']
     """
-    if isinstance(entries, dict):
-        entries = [entries]
+    text = shorten(repr(entries), 200)
     if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, dict) for entry in entries):
-        raise ValueError(f"grid={_short(entries)} must be a list of mappings, such as [{{'method': 'mmd'}}].")
+        raise ValueError(f"grid={text} must be a list of mappings, such as [{{'method': 'mmd'}}].")
     lists = [
         {key: list(value) if isinstance(value, (list, tuple)) else [value] for key, value in entry.items()}
         for entry in entries
@@ -152,10 +152,10 @@ def expand(entries):
     count = sum(prod(map(len, entry.values())) for entry in lists)
     if count > _MAX_SIZE:
         raise ValueError(
-            f"the grid has {count:,} configurations: give fewer values, {_MAX_SIZE:,} are allowed."
+            f"the grid has {count:,} configurations, more than {_MAX_SIZE:,}: give fewer values."
         )
     if not count:
-        raise ValueError(f"grid={_short(entries)} has no combination: give every key at least one value.")
+        raise ValueError(f"grid={text} has no combination: give every key at least one value.")
     combinations = (dict(zip(entry, values)) for entry in lists for values in product(*entry.values()))
     configs = {config.name: config for config in map(_make_config, combinations)}
     _check_options(configs.values())
@@ -200,7 +200,8 @@ def merge(training, changes):
     """Return the training arguments after some changes."""
     changes = changes or {}
     if not isinstance(changes, dict) or not all(isinstance(name, str) for name in changes):
-        raise ValueError(f"training={_short(changes)} must be a mapping, such as {{'max_epochs': 50}}.")
+        text = shorten(repr(changes), 200)
+        raise ValueError(f"training={text} must be a mapping, such as {{'max_epochs': 50}}.")
     return {**training, **changes}
 
 
@@ -224,8 +225,9 @@ def _make_config(entry):
     for key, value in entry.items():
         check_choice(f"key of the grid (method {method})", key, options_of(method))
         if not isinstance(value, (str, int, float, type(None))):
+            text = shorten(repr(value), 200)
             raise ValueError(
-                f"{key}={_short(value)} in the grid must be a number or a word; a list stands for all its values."
+                f"{key}={text} in the grid must be a number or a word, or a list of such values."
             )
     mode = check_choice("mode", entry.pop("mode", "marginal"), MODES)
     weight = check_positive("weight of the grid", entry.pop("weight", 1.0), or_zero=True)
@@ -234,7 +236,7 @@ def _make_config(entry):
 
 
 def _check_options(configs):
-    """Make a small penalty for each combination of options, so that a wrong value is found before any training."""
+    """Make a small penalty for each combination of options, so that a wrong value is an error before any training."""
     checks = {"warmup": lambda *pair: check_size(*pair, minimum=0), "critic_lr": check_positive}
     checks["critic_steps"] = check_size
     with torch.random.fork_rng(devices=[]):
@@ -244,11 +246,6 @@ def _check_options(configs):
                 if name in penalty_options:
                     check(f"{name} of the grid", penalty_options.pop(name))
             make_penalty(method, mode, n_features=8, n_subjects=64, n_classes=2, **penalty_options)
-
-
-def _short(value, length=200):
-    text = repr(value)
-    return text if len(text) <= length else text[:length] + " …"
 
 
 # Configurations and folds decide about these.

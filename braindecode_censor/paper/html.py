@@ -12,6 +12,13 @@ from braindecode_censor.storage.files import write_atomically
 
 __all__ = ["Page", "code", "facts", "folded", "items", "paragraph", "table"]
 
+_HEADS = {
+    "setting": "configuration",
+    "valid_subject": "validation subject",
+    "score": "test score",
+    "score_valid": "validation score",
+}
+
 
 class Page:
     """A page of one column whose items are grouped by section."""
@@ -83,7 +90,8 @@ def folded(title, content):
 
 def table(frame, name):
     """Return a table that the page's script sorts by the column whose head is clicked."""
-    frame = frame.dropna(axis="columns", how="all").rename(columns=lambda column: column.replace("_", " "))
+    frame = frame.dropna(axis="columns", how="all")
+    frame = frame.rename(columns=lambda column: _HEADS.get(column, column.replace("_", " ")))
     frame = frame.astype(object).where(frame.notna(), "")
     with pd.option_context("display.max_colwidth", None):
         content = frame.to_html(index=False, border=0, table_id=name, classes="sortable", float_format=text)

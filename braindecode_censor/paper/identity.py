@@ -5,6 +5,7 @@ import os
 import platform
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import shorten
 
 import torch
 
@@ -56,12 +57,13 @@ def _check_same(out, stored, identity):
         and not (key in _MAY_GROW and _grows(stored.get(key), identity.get(key)))
     ]
     if changed:
-        there = {key: stored.get(key) for key in changed}
-        here = {key: identity.get(key) for key in changed}
+        there, here = (
+            shorten(str({k: values.get(k) for k in changed}), 300) for values in (stored, identity)
+        )
         raise ValueError(
-            f"out={str(out)!r} holds another experiment, which differs in {', '.join(changed)}: there "
-            f"{_shorten(there)}, now {_shorten(here)}. Nothing was changed; choose another folder, or ask for at "
-            "least what is there (seeds and configurations can be added)."
+            f"out={str(out)!r} holds another experiment, which differs in {', '.join(changed)}: there {there}, now "
+            f"{here}. Nothing was changed; choose another folder, or ask for at least what is there (seeds and "
+            "configurations can be added)."
         )
 
 
@@ -83,18 +85,15 @@ def read_experiment(out):
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{path} cannot be read ({_shorten(str(error), 100)}): restore it or choose another folder."
+            f"{path} cannot be read ({shorten(str(error), 100)}): restore it or choose another folder."
         ) from None
     if number != FORMAT:
         raise ValueError(
-            f"{path} is of format {number}, and this version reads and writes format {FORMAT}: its trainings cannot "
-            "be compared with new ones. Use the version that made it, or start in another folder."
+            f"{path} is of format {number}, and this version reads and writes format {FORMAT}: use the version that "
+            "made it, or start in another folder."
         )
     if checksum != _digest(identity, stored_provenance):
-        raise ValueError(
-            f"{path} was changed after it was written. It says what the trainings of this folder are about: restore "
-            "it, or start in another folder."
-        )
+        raise ValueError(f"{path} was changed after it was written: restore it, or start in another folder.")
     return {"identity": identity, "provenance": stored_provenance}
 
 
@@ -114,8 +113,3 @@ def provenance():
     machine = f"{platform.system()} on {platform.machine()}, {os.cpu_count()} cores, {gpu}"
     started = datetime.now(UTC).isoformat(timespec="seconds")
     return {"started": started, "machine": machine, "python": platform.python_version()}
-
-
-def _shorten(values, length=300):
-    text = values if isinstance(values, str) else json.dumps(values)
-    return text if len(text) <= length else text[:length] + " …"

@@ -6,7 +6,6 @@ import warnings
 
 from braindecode_censor.paper.cluster import hide_password
 from braindecode_censor.paper.grid import expand
-from braindecode_censor.paper.tables import break_seal, seal, was_changed
 from braindecode_censor.paper.trainings import as_row, make_training
 from braindecode_censor.penalties.options import Choice, is_wanted, search_space_of
 from braindecode_censor.storage.seal import digest
@@ -41,12 +40,6 @@ def search(experiment, client):
     optuna = _import_optuna()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     seed, data = experiment.seeds[0], experiment.data
-    if experiment.storage is None and was_changed(experiment.out, _JOURNAL):
-        raise ValueError(
-            f"{experiment.out / _JOURNAL} is not what was written: restore it, or delete it to repeat the search "
-            "(finished trainings are read, not repeated)."
-        )
-    break_seal(experiment.out, _JOURNAL)  # It grows from now on.
     methods = dict.fromkeys(config.method for config in experiment.preset.grid)
     studies = {method: open_study(experiment, method) for method in methods}
     while unfinished := [m for m in studies if _count_finished(studies[m]) < experiment.n_optuna_trials]:
@@ -63,16 +56,14 @@ def search(experiment, client):
         records = experiment.train(trainings, "search with Optuna", client)
         for training, record in zip(trainings, records):
             _finish_trial(*trials[training], record)
-    found = {}
+    rows = {}
     for method, study in studies.items():
         for trial in study.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
             config = propose(optuna.trial.FixedTrial(trial.params), method)
             training = make_training(config, seed, data.all_subjects[0], experiment.training, data)
             record = {"valid_score": trial.value, "valid_subject": data.successor(data.all_subjects[0])}
-            found[config] = as_row(config, training, record)
-    if experiment.storage is None:
-        seal(experiment.out, _JOURNAL)
-    return found
+            rows[config] = as_row(config, training, record)
+    return rows
 
 
 def open_study(experiment, method):

@@ -85,9 +85,7 @@ def _add_summary(page, result, results, notes):
 def _add_results(page, result, results):
     table = result.table.rename_axis("decoder").reset_index()
     short = table[["decoder", "setting", "mean", "lower_quartile", "worst", "gain"]].copy()
-    short["95 % interval"] = [
-        f"{signed(low)} to {signed(high)}" for low, high in zip(table["low"], table["high"])
-    ]
+    short["95 % interval"] = table["low"].map(signed) + " to " + table["high"].map(signed)
     short["p"] = table["p"]
     more = table.drop(columns=["setting", "mean", "lower_quartile", "worst", "gain", "low", "high", "p"])
     page.add(

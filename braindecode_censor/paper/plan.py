@@ -46,7 +46,7 @@ def typical_epochs(data, training):
         steps_per_epoch = max(1, len(data.y) // training.get("batch_size", 64))
         limits.append(-(-training["max_steps"] // steps_per_epoch))
     if training.get("patience") is not None:
-        limits.append(2 * training["patience"])  # Early stopping typically ends a training about here.
+        limits.append(3 * training["patience"])  # Early stopping typically ends a training about here.
     return min(limit for limit in limits if limit is not None)
 
 

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from braindecode_censor.paper.data import ExperimentData, make_dataset, make_paradigm
 from braindecode_censor.paper.identity import read_experiment
 from braindecode_censor.paper.selection import BASELINE, SELECTED
-from braindecode_censor.paper.stored import open_store, read_result
+from braindecode_censor.paper.stored import read_training
 from braindecode_censor.paper.tables import (
     TableError,
     is_intact,
@@ -46,7 +46,7 @@ def load_data(out):
     data = ExperimentData(dataset, make_paradigm(identity["paradigm"], dataset), out)
     if data.digest != identity["data"]:
         raise ValueError(
-            f"dataset {identity['dataset']!r} no longer gives the trials that out={str(out)!r} was trained on: "
+            f"dataset {identity['dataset']!r} does not give the trials that out={str(out)!r} was trained on: "
             "restore the files, or the paradigm if it was your own."
         )
     return data
@@ -54,7 +54,7 @@ def load_data(out):
 
 def load_decoder(out, key):
     """Return a stored decoder on the CPU."""
-    result = read_result(out, key)
+    result = read_training(out, key)
     if result is None:
         raise ValueError(f"key={key!r} is missing or damaged: `autotransfer resume --out {out}` repeats it.")
     return result.estimator(device="cpu")
@@ -87,8 +87,7 @@ def probe(out, table, data=None):
     ):
         return folder
     data = load_data(out) if data is None else data
-    store = open_store(out)
-    index = index[[store.read(key) is not None for key in index["key"]]]
+    index = index[[read_training(out, key) is not None for key in index["key"]]]
     first_seed = index[index["seed"] == index["seed"].min()]
     # One thread: sums round the same on every machine, and small matrices gain nothing from more.
     with threadpool_limits(1):
@@ -171,7 +170,7 @@ def _gains(out, decoders, index, data):
         y = data.y[rows]
         accuracy = {}
         for setting in (BASELINE, selected):
-            results = [read_result(out, key) for key in keys.get((setting, subject), ())]
+            results = [read_training(out, key) for key in keys.get((setting, subject), ())]
             correct = [result.probabilities[subject].argmax(axis=1) == y for result in results]
             accuracy[setting] = np.mean(correct, axis=0) if correct else np.full(len(y), np.nan)
         difference = accuracy[selected] - accuracy[BASELINE]

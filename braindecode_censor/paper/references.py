@@ -18,18 +18,12 @@ def make_references(others, dataset):
     if isinstance(others, dict):
         return dict(others)
     names = [others] if isinstance(others, str) else list(others or [])
-    return {check_choice("others", name, _REFERENCES): _REFERENCES[name](dataset) for name in names}
+    return {check_choice("others", name, ["riemann"]): _riemann(dataset) for name in names}
 
 
 def _riemann(dataset):
     """Covariances in the tangent space, with logistic regression: pyRiemann's standard, which is hard to beat."""
-    if dataset.paradigm in _EVOKED:
-        covariances = XdawnCovariances(nfilter=4, estimator="lwf")
-    else:
-        covariances = Covariances(estimator="lwf")
-    return make_pipeline(
-        covariances, TangentSpace(), LogisticRegression(class_weight="balanced", max_iter=1000)
-    )
-
-
-_REFERENCES = {"riemann": _riemann}
+    is_evoked = dataset.paradigm in _EVOKED
+    covariances = XdawnCovariances(estimator="lwf") if is_evoked else Covariances("lwf")
+    classifier = LogisticRegression(class_weight="balanced", max_iter=1000)
+    return make_pipeline(covariances, TangentSpace(), classifier)

@@ -11,7 +11,7 @@ from braindecode_censor.paper.page import write_report
 from braindecode_censor.paper.probing import leakage_of, probe
 from braindecode_censor.paper.selection import apply_rules, summarise
 from braindecode_censor.paper.stored import open_store
-from braindecode_censor.paper.tables import TableError, read_index, read_table, write_sealed, write_table
+from braindecode_censor.paper.tables import read_index, read_table, write_sealed, write_table
 from braindecode_censor.paper.wording import describe_result
 from braindecode_censor.storage.files import locked
 
@@ -63,17 +63,11 @@ class Result:
         content : dict
             The attributes under their names.
         """
-        return {
-            "selected": self.selected,
-            "selected_by_rule": self.selected_by_rule,
-            "table": json.loads(self.table.reset_index().to_json(orient="records", double_precision=15)),
-            "scores": json.loads(self.scores.to_json(orient="records", double_precision=15)),
-            "chance": self.chance,
-            "leakage": None if self.leakage is None else self.leakage.to_dict(),
-            "notes": list(self.notes),
-            "report": self.report and str(self.report),
-            "out": str(self.out),
-        }
+        content = vars(self) | {"notes": list(self.notes), "report": self.report and str(self.report)}
+        for name, frame in (("table", self.table.reset_index()), ("scores", self.scores)):
+            content[name] = json.loads(frame.to_json(orient="records", double_precision=15))
+        leakage = None if self.leakage is None else self.leakage.to_dict()
+        return content | {"leakage": leakage, "out": str(self.out)}
 
     def describe(self):
         """Return the results as text for a terminal.
@@ -121,8 +115,9 @@ def finish(out, scores, data=None, report=True):
 
 
 def _with_report(result, data):
-    notes = _damaged_trainings(result.out)
+    notes = []
     try:
+        notes += _damaged_trainings(result.out)
         probe(result.out, result.table, data)
     except (ValueError, OSError) as error:
         # The dataset or the trainings may be elsewhere: the report does without subject leakage then.
@@ -134,14 +129,10 @@ def _with_report(result, data):
 
 def _damaged_trainings(out):
     """Return one note per training of the cross-validation that is damaged or missing."""
-    try:
-        index = read_index(out)
-    except TableError as error:
-        return [str(error)]
     store = open_store(out)
     return [
         f"Training {row.key[:12]} ({row.setting}, seed {row.seed}, without subject {row.subject}) is damaged or "
         f"missing: `autotransfer resume --out {out}` repeats it."
-        for row in index.itertuples()
+        for row in read_index(out).itertuples()
         if store.read(row.key) is None
     ]

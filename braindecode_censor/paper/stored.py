@@ -4,7 +4,7 @@ from pathlib import Path
 
 from braindecode_censor.storage.store import Store
 
-__all__ = ["open_store", "read_result"]
+__all__ = ["open_store", "read_training"]
 
 
 def open_store(out):
@@ -12,7 +12,7 @@ def open_store(out):
     return Store(Path(out) / "trainings")
 
 
-def read_result(out, key):
+def read_training(out, key):
     """Return the TrainingResult of a key, without its training, or None if it is missing or damaged."""
     content = open_store(out).read(key)
     if content is None:

@@ -11,13 +11,10 @@ from braindecode_censor.storage.seal import digest
 __all__ = [
     "INDEX",
     "TableError",
-    "break_seal",
     "is_intact",
     "read_index",
     "read_sealed",
     "read_table",
-    "seal",
-    "was_changed",
     "write_sealed",
     "write_table",
 ]
@@ -34,25 +31,9 @@ class TableError(ValueError):
 def write_sealed(out, name, content):
     """Write a file and record its checksum."""
     write_atomically(Path(out, name), content)
-    seal(out, name)
-
-
-def seal(out, name):
-    """Record the checksum of a file that another library has written."""
-    _write_sums(out, {**_read_sums(out), name: digest(Path(out, name).read_bytes())})
-
-
-def break_seal(out, name):
-    """Remove the checksum of a file that is about to be changed."""
-    sums = _read_sums(out)
-    if sums.pop(name, None) is not None:
-        _write_sums(out, sums)
-
-
-def was_changed(out, name):
-    """Return whether a file differs from what was sealed."""
-    path, checksum = Path(out, name), _read_sums(out).get(name)
-    return checksum is not None and path.is_file() and digest(path.read_bytes()) != checksum
+    sums = _read_sums(out) | {name: digest(content)}
+    lines = [f"{sums[name]}  {name}\n" for name in sorted(sums)]
+    write_atomically(Path(out, _SUMS), "".join(lines).encode())
 
 
 def read_sealed(out, name):
@@ -101,8 +82,3 @@ def _read_sums(out):
         return {}
     pairs = (line.split("  ", 1) for line in lines)
     return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
-
-
-def _write_sums(out, sums):
-    lines = [f"{sums[name]}  {name}\n" for name in sorted(sums)]
-    write_atomically(Path(out, _SUMS), "".join(lines).encode())

@@ -12,24 +12,15 @@ from braindecode_censor.training.arguments import check_arguments
 
 __all__ = ["check_training"]
 
-# Argument -> what decides about it in an experiment.
-_FIXED = {
-    "random_state": "random_state of AutoTransfer decides",
-    "valid_subject": "the folds decide",
-    "all_subjects": "the dataset decides",
-    "penalty": "preset decides",
-    "censoring": "preset decides",
-    "weight": "preset decides",
-    "module__n_chans": "the trials decide",
-    "module__n_times": "the trials decide",
-    "module__n_outputs": "the trials decide",
-}
+# The experiment sets these for every training.
+_FIXED = {"random_state", "valid_subject", "all_subjects", "penalty", "censoring", "weight"}
+_FIXED |= {"module__n_chans", "module__n_times", "module__n_outputs"}
 
 
 def check_training(training, on_this_machine=True):
     """Return the arguments that all trainings share, raising for wrong ones."""
-    for name in _FIXED.keys() & training.keys():
-        raise ValueError(f"training has {name!r}, which {_FIXED[name]}: leave it out.")
+    for name in _FIXED & training.keys():
+        raise ValueError(f"training has {name!r}, which the experiment sets: leave it out.")
     for name in ("callbacks", "dataset"):
         if isinstance(training.get(name), (str, int, float)):
             raise ValueError(f"training has {name}={training[name]!r}, which cannot be a word: leave it out.")

@@ -5,7 +5,7 @@ import pandas as pd
 from braindecode_censor.run.training import Training
 from braindecode_censor.training.classifier import CensoredEEGClassifier
 
-__all__ = ["as_row", "cross_validation", "grid_search", "make_estimator", "make_index", "make_training"]
+__all__ = ["as_row", "cross_validation", "make_estimator", "make_index", "make_training"]
 
 
 def make_estimator(config, seed, training, all_subjects):
@@ -23,11 +23,6 @@ def make_training(config, seed, test_subject, training, data, callbacks=()):
     train = tuple(subject for subject in data.all_subjects if subject != test_subject)
     estimator = make_estimator(config, seed, training, data.all_subjects)
     return Training(config.name, estimator, train, (test_subject,), callbacks=callbacks)
-
-
-def grid_search(grid, seed, training, data):
-    """Return the trainings of a search: every configuration without the first subject."""
-    return [make_training(config, seed, data.all_subjects[0], training, data) for config in grid]
 
 
 def cross_validation(configs, seeds, training, data):

@@ -136,13 +136,14 @@ def describe_result(result):
 
 def narrow_table(table):
     """Return the table of results in at most 100 columns."""
-    frame = table[_COLUMNS].rename(columns={"lower_quartile": "quartile"}).rename_axis(None)
-    numbers = frame.columns.drop("setting")
+    heads = {"setting": "configuration", "lower_quartile": "quartile"}
+    frame = table[_COLUMNS].rename(columns=heads).rename_axis(None)
+    numbers = frame.columns.drop("configuration")
     frame[numbers] = frame[numbers].astype(float).round(3) + 0.0  # no minus before a zero
     names = [
-        name if len(name) <= _MAX_LETTERS else name[: _MAX_LETTERS - 1] + "…" for name in frame["setting"]
+        name if len(name) <= _MAX_LETTERS else name[: _MAX_LETTERS - 1] + "…" for name in table["setting"]
     ]
-    frame["setting"] = [name.ljust(max(map(len, names))) for name in names]
+    frame["configuration"] = [name.ljust(max(map(len, names))) for name in names]
     return frame.to_string(float_format="{:.3f}".format, na_rep="–")
 
 

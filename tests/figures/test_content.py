@@ -18,7 +18,7 @@ from braindecode_censor.figures import (
 from braindecode_censor.figures.plot_all import PLOTS
 from braindecode_censor.figures.style import PALETTE, colour_of, label_of
 from braindecode_censor.paper.selection import SELECTED
-from braindecode_censor.paper.stored import read_result
+from braindecode_censor.paper.stored import read_training
 from braindecode_censor.paper.tables import read_index
 
 METHODS = ["adv", "mige", "mmd", "pairmmd", "began"]
@@ -195,7 +195,7 @@ def test_training_curves_are_the_records_of_the_trainings(results):
     index = index[(index["setting"] == results.decoders["adv"]) & (index["seed"] == 0)]
     assert len(index) == SUBJECTS
     for row in index.itertuples():
-        history = read_result(results.folder, row.key).record["history"]
+        history = read_training(results.folder, row.key).record["history"]
         curves = frame[(frame["decoder"] == "adv") & (frame["subject"] == row.subject)]
         for column, name in (("train_loss",) * 2, ("penalty", "subject_penalty"), ("subject_accuracy",) * 2):
             np.testing.assert_allclose(curves[column], history[name])

@@ -17,7 +17,7 @@ from braindecode_censor.figures.folder import Missing, Results, read_results
 from braindecode_censor.figures.plot_all import PLOTS, TABLES
 from braindecode_censor.paper.grid import PAPER_GRID, expand
 from braindecode_censor.paper.probing import load_data, probe
-from braindecode_censor.paper.stored import read_result
+from braindecode_censor.paper.stored import read_training
 from braindecode_censor.paper.tables import read_index
 
 ROOT = Path(__file__).parents[2]
@@ -173,7 +173,7 @@ def test_latex_has_the_rows_of_the_csv(table, results):
 
 def test_the_index_names_the_trainings(results):
     index = read_index(results.folder)
-    records = [read_result(results.folder, key).record for key in index["key"]]
+    records = [read_training(results.folder, key).record for key in index["key"]]
     assert index["key"].is_unique
     scores = results.scores.set_index(["setting", "seed", "subject"])
     for row, record in zip(index.itertuples(), records):
@@ -202,7 +202,7 @@ def test_probes_are_the_same_from_the_folder_alone_and_not_repeated(tmp_path):
 def test_other_data_under_the_same_name_are_not_probed(tmp_path):
     folder = spoilt(tmp_path / "out")
     claim(folder, dataset_options={**DATA, "n_trials": 30})
-    with pytest.raises(ValueError, match="no longer gives the trials"):
+    with pytest.raises(ValueError, match="does not give the trials"):
         load_data(folder)
     claim(folder, dataset=None)
     with pytest.raises(ValueError, match="made with a dataset object"):

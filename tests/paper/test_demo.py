@@ -23,7 +23,7 @@ def test_demo_prints_its_duration_then_sentences_then_numbers(small, tmp_path, c
     assert main(["demo", "--out", str(tmp_path / "out"), "--quiet", "--no-report"]) == 0
     printed = capfd.readouterr()
     assert printed.err == ""
-    assert printed.out.startswith("The demonstration takes about ")
+    assert printed.out.splitlines()[1].startswith("The demonstration takes about ")
     first, second = printed.out.split("Now subjects who were not in the training data ...")
     assert max(map(len, printed.out.splitlines())) <= 100
     lines = first.splitlines()

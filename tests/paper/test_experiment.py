@@ -22,8 +22,7 @@ from braindecode_censor.paper.evaluation import SUFFIX
 from braindecode_censor.paper.experiment import best_so_far
 from braindecode_censor.paper.identity import open_experiment
 from braindecode_censor.paper.result import read_result
-from braindecode_censor.paper.stored import open_store
-from braindecode_censor.paper.stored import read_result as read_training
+from braindecode_censor.paper.stored import open_store, read_training
 from braindecode_censor.paper.tables import read_index
 from braindecode_censor.paper.trainings import make_training
 from braindecode_censor.run.training import TrainingResult

@@ -143,12 +143,8 @@ def test_wrong_grid_is_refused(grid, message):
         ({"optimizer": "Adamm"}, r"optimizer='Adamm' is unknown.*Did you mean 'Adam'"),
         ({"normalize": "sbject"}, r"normalize='sbject' is unknown.*Did you mean 'subject'"),
         ({"max_epoch": 5}, r"max_epoch=5. Did you mean 'max_epochs'"),
-        (
-            {"random_state": 1},
-            r"training has 'random_state', which random_state of AutoTransfer decides: leave it out",
-        ),
-        ({"valid_subject": 1}, r"'valid_subject', which the folds decide"),
-        ({"penalty": "mmd"}, r"'penalty', which preset decides"),
+        ({"random_state": 1}, r"training has 'random_state', which the experiment sets: leave it out"),
+        ({"penalty": "mmd"}, r"'penalty', which the experiment sets"),
     ],
 )
 def test_wrong_training_option_is_refused(training, message):

@@ -10,7 +10,7 @@ from braindecode_censor.figures import plot_tables
 from braindecode_censor.figures.folder import Missing, Results, read_results
 from braindecode_censor.paper.grid import expand
 from braindecode_censor.paper.optuna_search import propose
-from braindecode_censor.paper.stored import read_result
+from braindecode_censor.paper.stored import read_training
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.measures.mmd import MMD
 from braindecode_censor.penalties.options import Choice, Range
@@ -45,7 +45,7 @@ def test_a_grid_with_it_runs_and_the_option_acts(sharp, tmp_path):
     assert names == ["sharp-marginal-1-kind=sharp-sharpness1", "sharp-marginal-1-kind=sharp-sharpness50"]
     result = run(tmp_path, grid, n_top=2, training=ONE_EPOCH)
     assert "sharp" in result.table.index and set(names) < set(result.scores["setting"])
-    records = [read_result(tmp_path, key).record for key in finished(tmp_path)]
+    records = [read_training(tmp_path, key).record for key in finished(tmp_path)]
     assert {r["params"].get("penalty__sharpness") for r in records} == {None, 1.0, 50.0}
     losses = {str(r["history"]["train_loss"]) for r in records if r["valid_subject"] == 2}
     assert len(losses) == 3, "baseline and both values train differently"

@@ -64,7 +64,7 @@ def test_selected_method_and_numbers_are_those_of_the_store(page, folder):
     assert f"{signed(row['gain'])} (95 % interval over 4 subjects {signed(row['low'])}" in said
     assert "chance is 0.500" in said and "names the subject in" in said
     shown = page.frame("results")
-    assert shown[["decoder", "setting"]].equals(table[["decoder", "setting"]])
+    assert shown["decoder"].equals(table["decoder"]) and shown["configuration"].equals(table["setting"])
     for column in ("mean", "lower_quartile", "worst", "gain", "p"):
         np.testing.assert_allclose(shown[column.replace("_", " ")].astype(float), table[column], atol=5e-4)
     assert "-0.000" not in said and not {"nan", "None", "NaN"} & set(page.words)
@@ -87,7 +87,7 @@ def test_all_figures_leakage_search_and_provenance_are_there(page, folder):
     leakage = pd.read_csv(folder / "probes" / "leakage.csv")
     shown = page.frame("leakage")
     mine = leakage.query("setting == 'baseline' and view == 'marginal'")["accuracy"].mean()
-    row = shown[(shown["setting"] == "baseline") & (shown["view"] == "marginal")]
+    row = shown[(shown["configuration"] == "baseline") & (shown["view"] == "marginal")]
     assert float(row["accuracy"].item()) == pytest.approx(mine, abs=5e-4)
     assert len(page.frame("search")) == len(pd.read_csv(folder / "search.csv"))
     provenance = dict(page.rows("provenance"))

@@ -6,7 +6,7 @@ from tiny import DATA, ONE_EPOCH
 
 from braindecode_censor import AutoTransfer
 from braindecode_censor.datasets import SimulatedSubjects
-from braindecode_censor.paper.stored import read_result
+from braindecode_censor.paper.stored import read_training
 from braindecode_censor.paper.tables import read_index
 
 
@@ -17,7 +17,7 @@ def test_normalize_of_a_file_is_that_of_the_trials(tmp_path):
     training = {**ONE_EPOCH, "normalize": "none"}
     grid.write_text(f"grid: [{{method: mmd, weight: 0.1}}]\ntraining: {training}\n")
     AutoTransfer("simulated", out, str(grid), dataset_options=options).run(report=False)
-    clf = read_result(out, read_index(out)["key"][0]).estimator()
+    clf = read_training(out, read_index(out)["key"][0]).estimator()
     assert clf.normalize == "none"
     X = SimulatedSubjects(**options).arrays()[0]
     # With the preset's z-score of every trial, a louder signal would be the same signal.
