@@ -1,13 +1,12 @@
-"""Time a training step of FastEEGNet against one of Braindecode's EEGNet, and check that both are the same step.
+"""Time of a training step of FastEEGNet against one of Braindecode's EEGNet, and a check that both are the same step.
 
     python benchmarks/encoder.py --threads 2 --repeats 30                # one training on two cores
     python benchmarks/encoder.py --threads 1 --processes 2 --repeats 30  # two trainings at a time, a core each
 
-Every round times one step (forward, backward, fused AdamW, as CensoredEEGClassifier has it) of stock
-EEGNet, of FastEEGNet, and of FastEEGNet with lag moments computed beforehand, one after the other on the same
-batch. Medians of all rounds are printed as a markdown table, divided by the number of processes that take such steps
-side by side; beside the ratios stand the largest differences of a training step from the same weights and the same
-dropout seed.
+Every round times one step (forward, backward, fused AdamW, as in CensoredEEGClassifier) of stock EEGNet, of
+FastEEGNet, and of FastEEGNet with lag moments computed beforehand, one after the other on the same batch. Medians of
+all rounds are printed as a Markdown table, divided by the number of processes that take such steps side by side. The
+last columns are the largest differences between steps with equal weights and dropout seeds.
 """
 
 import argparse
@@ -38,7 +37,7 @@ COLUMNS = (
 
 
 def models(n_chans, n_times, device):
-    """Stock and fast model of the same weights."""
+    """Return stock and fast model with equal weights."""
     torch.manual_seed(0)
     size = {"n_chans": n_chans, "n_outputs": 2, "n_times": n_times, "final_layer_with_constraint": True}
     stock, fast = EEGNet(**size), FastEEGNet(**size)
@@ -47,7 +46,7 @@ def models(n_chans, n_times, device):
 
 
 def differences(stock, fast, x, y, moments):
-    """Largest difference of loss, gradients and buffers after one step without an optimiser."""
+    """Return the largest differences of loss, gradients and buffers after a step without an optimiser."""
     losses = []
     for model, kwargs in ((stock, {}), (fast, {"moments": moments})):
         torch.manual_seed(1)
@@ -61,7 +60,7 @@ def differences(stock, fast, x, y, moments):
 
 
 def step_timer(model, x, y, **kwargs):
-    """Function that runs one training step and returns the seconds it took."""
+    """Return a function that takes one training step and returns its seconds."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 
     def step():
@@ -77,7 +76,7 @@ def step_timer(model, x, y, **kwargs):
 
 
 def measure(n_chans, n_times, args):
-    """Medians of the three steps, and what the last two differ by from the first."""
+    """Return the medians of the three steps, and the largest differences between stock and fast."""
     torch.set_num_threads(args.threads)
     warnings.filterwarnings("ignore")
     stock, fast = models(n_chans, n_times, args.device)
@@ -93,15 +92,15 @@ def measure(n_chans, n_times, args):
 
 
 def row(n_chans, n_times, args):
-    """One row of the table."""
+    """Return a row of the table."""
     if args.processes == 1:
-        found = [measure(n_chans, n_times, args)]
+        results = [measure(n_chans, n_times, args)]
     else:
         with ProcessPoolExecutor(args.processes, mp_context=get_context("spawn")) as pool:
-            jobs = [pool.submit(measure, n_chans, n_times, args) for _ in range(args.processes)]
-            found = [job.result() for job in jobs]
-    exact = found[0][1]
-    medians = [statistics.mean(column) / args.processes for column in zip(*(times for times, _ in found))]
+            futures = [pool.submit(measure, n_chans, n_times, args) for _ in range(args.processes)]
+            results = [future.result() for future in futures]
+    exact = results[0][1]
+    medians = [statistics.mean(column) / args.processes for column in zip(*(times for times, _ in results))]
     ratios = [medians[0] / medians[1], medians[0] / medians[2]]
     cells = [
         f"{n_chans} × {n_times}",

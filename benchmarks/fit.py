@@ -1,14 +1,15 @@
-"""The time of a whole fit against the same protocol with nothing but Braindecode, and whether it is the same fit.
+"""Time of a whole fit against the same protocol with nothing but Braindecode, and a check that it is the same fit.
 
 Both sides get the same arrays and do all of the paper's protocol: standardise, hold out a subject, weigh classes,
 AdamW with a falling learning rate, validate every epoch, keep the best one. The stock side is Braindecode's
-EEGClassifier with its EEGNet and torch's loader. Fits take turns; on one thread processor time is taken, which
-other processes do not lengthen. Both start from one seed and draw the same batches and dropout, so that losses
-and scores can be compared; batches are therefore shuffled plainly.
+EEGClassifier with its EEGNet and torch's loader. Fits take turns; with one thread the time is processor time, which
+other processes lengthen less. Both start from one seed and draw the same batches and dropout, so that losses
+and scores can be compared. Batches are therefore shuffled, not balanced.
 
     python benchmarks/fit.py                                  # ErrP's size: 5440 trials x 56 x 260
     python benchmarks/fit.py --trials 840 --shape 61 128 --epochs 20 --repeats 3
-    python benchmarks/fit.py --profile                        # where the time of an epoch goes, before and after
+    python benchmarks/fit.py --profile                        # fractions of the time of an epoch, both ways
+    PYTHONPATH=OLDER_CHECKOUT python benchmarks/fit.py        # another version of the package
 """
 
 import argparse
@@ -25,10 +26,9 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import TensorDataset
 
 from braindecode_censor import PAPER, CensoredEEGClassifier
-from braindecode_censor.trials.normalizations import zscore
 
-# What a profiler's events mean, by how their names begin; the first that fits counts.
-PARTS = {
+# Beginnings of the names of a profiler's events; the first that fits counts.
+CATEGORIES = {
     "batches": ("enumerate(DataLoader)", "aten::index", "aten::stack"),
     "optimiser, Python": ("Optimizer.step", "aten::_foreach", "aten::_fused", "aten::lerp_", "aten::addc"),
     "convolutions": ("aten::mkldnn_conv", "aten::convolution", "aten::conv", "aten::_conv"),
@@ -39,23 +39,14 @@ PARTS = {
 }
 
 
+def zscore(x):
+    """Standardise every channel of every trial."""
+    x = x - x.mean(-1, keepdims=True)
+    return x / x.std(-1, keepdims=True)
+
+
 def make_data(n_trials, shape, n_subjects=16, seed=0):
-    """Noise with a response that depends on the class, so that there is a score to compare.
-
-    Parameters
-    ----------
-    n_trials : int
-        Trials of all subjects together.
-    shape : tuple of int
-        Channels and samples.
-    n_subjects, seed : int
-        Subjects, and seed of the noise.
-
-    Returns
-    -------
-    X, y, subjects : ndarray
-        Data for ``fit``.
-    """
+    """Return noise with a response that depends on the class, so that there is a score to compare."""
     response = np.random.default_rng(0).normal(size=(shape[0], 1)) * np.hanning(shape[1])
     rng = np.random.default_rng(seed)
     subjects = 1 + np.arange(n_trials) * n_subjects // n_trials
@@ -66,39 +57,13 @@ def make_data(n_trials, shape, n_subjects=16, seed=0):
 
 
 def fit_ours(data, args):
-    """Fit the estimator.
-
-    Parameters
-    ----------
-    data : tuple of ndarray
-        X, y and subjects.
-    args : Namespace
-        Command line.
-
-    Returns
-    -------
-    net : CensoredEEGClassifier
-        Fitted.
-    """
+    """Fit the estimator."""
     options = {**PAPER, "max_epochs": args.epochs, "batch_size": args.batch, "valid_subject": 1}
     return CensoredEEGClassifier(penalty=None, sampling="shuffle", **options).fit(*data)
 
 
 def fit_stock(data, args):
-    """Do the same with Braindecode and skorch alone.
-
-    Parameters
-    ----------
-    data : tuple of ndarray
-        X, y and subjects.
-    args : Namespace
-        Command line.
-
-    Returns
-    -------
-    net : EEGClassifier
-        Fitted.
-    """
+    """Do the same with Braindecode and skorch alone."""
     x, y, subjects = data
     x = zscore(x)
     train, valid = subjects != 1, subjects == 1
@@ -124,15 +89,7 @@ def fit_stock(data, args):
 
 
 def compare(data, args):
-    """Time both in turns, and print the ratio and what differs.
-
-    Parameters
-    ----------
-    data : tuple of ndarray
-        X, y and subjects.
-    args : Namespace
-        Command line.
-    """
+    """Time both in turns, and print the ratio and the largest differences."""
     clock = time.process_time if args.threads == 1 else time.perf_counter
     fits, seconds = {}, {"stock": [], "ours": []}
     for _ in range(args.repeats):
@@ -155,33 +112,21 @@ def compare(data, args):
 
 
 def profile_epoch(data, args, fit, name):
-    """Print where the time of a fit goes, as a row of a Markdown table.
-
-    Parameters
-    ----------
-    data : tuple of ndarray
-        X, y and subjects.
-    args : Namespace
-        Command line.
-    fit : callable
-        One of the fits above.
-    name : str
-        First cell.
-    """
+    """Print fractions of the time of a fit as a row of a Markdown table."""
     fit(data, args)
-    with profile(activities=[ProfilerActivity.CPU]) as found:
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
         fit(data, args)
-    sums = dict.fromkeys([*PARTS, "the rest"], 0.0)
-    for event in found.key_averages():
-        part = next((part for part, names in PARTS.items() if event.key.startswith(names)), "the rest")
-        sums[part] += event.self_cpu_time_total
+    sums = dict.fromkeys([*CATEGORIES, "the rest"], 0.0)
+    for event in profiler.key_averages():
+        matches = (category for category, names in CATEGORIES.items() if event.key.startswith(names))
+        sums[next(matches, "the rest")] += event.self_cpu_time_total
     total = sum(sums.values())
     epoch = total / 1e3 / args.epochs
     print(f"| {name} | {epoch:.0f} | " + " | ".join(f"{value / total:.0%}" for value in sums.values()) + " |")
 
 
 def main():
-    """Run."""
+    """Print the comparison or the profile."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=5440)
     parser.add_argument("--shape", type=int, nargs=2, default=(56, 260), metavar=("CHANNELS", "SAMPLES"))
@@ -202,9 +147,9 @@ def main():
         return
     print(
         "| shape, path | ms an epoch | "
-        + " | ".join([*PARTS, "the rest"])
+        + " | ".join([*CATEGORIES, "the rest"])
         + " |\n|"
-        + "---|" * (len(PARTS) + 3)
+        + "---|" * (len(CATEGORIES) + 3)
     )
     args.epochs = 8
     for shape in ((61, 128), (8, 640), (8, 700), (56, 260)):

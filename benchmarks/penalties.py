@@ -1,16 +1,16 @@
-"""What the penalties cost: one table, all of it measured in turns in one run.
+"""Cost of the penalties: one table, measured in turns in one run.
 
 For every method and mode:
 
 * a training step of Braindecode's EEGNet (16 channels x 128 samples, batch 128, 8 subjects) with the penalty, and
   its ratio to a plain step;
 * value and gradient of the penalty alone at 32 subjects (batch 128, 64 features), and how many times slower the
-  naive loops over trials, subjects, classes and pairs of ``tests/literal.py`` are, which give the same numbers;
+  naive loops of ``tests/literal.py`` over trials, subjects, classes and pairs are, which give the same numbers;
 * for MMD and pairwise MMD, the ratio of the cost at 64 subjects to that at 4 (batch 256, 64 features).
 
-Below it, the memory that MMD adds at 1024 trials of 256 features, in a process of its own. Every function gets its
-turns, one after the other, so that whatever else the machine does falls on all of them; medians are compared.
-``--check`` makes a missed target an error. Run it on an idle machine:
+Below it, the memory that MMD adds at 1024 trials of 256 features, in a separate process. The functions take turns, so
+that other work of the machine slows down all alike; medians are compared. ``--check`` makes a missed goal an error.
+Run it on an idle machine:
 
     python benchmarks/penalties.py
 """
@@ -27,12 +27,12 @@ import torch
 
 import braindecode_censor as bc
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # the loops
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # of the loops
 
 METHODS = ("mmd", "pairmmd", "adv", "began", "mige")
 MODES = ("marginal", "conditional", "complementary")
 GROWING = ("mmd", "pairmmd")
-STEP_TARGETS = {"mige": 2.0}  # 1.3 for the others
+STEP_GOALS = {"mige": 2.0}  # 1.3 for the others
 
 
 def labels(n, n_subjects, n_classes=2):
@@ -44,7 +44,7 @@ def labels(n, n_subjects, n_classes=2):
 def make_step(method, mode, n_subjects=8, batch=128, shape=(16, 128)):
     """Return a function that trains EEGNet by one step, plain for method None.
 
-    As a loop of one's own would do it; what the callback's step costs is in front.py.
+    It is a plain torch loop; front.py measures the callback's step.
     """
     from braindecode.models import EEGNet
 
@@ -84,7 +84,7 @@ def make_step(method, mode, n_subjects=8, batch=128, shape=(16, 128)):
 
 def interleaved(functions, repeats, pause=None):
     """Return the median seconds of every function, taking turns so that all see the same machine."""
-    # processor time of a single thread is not lengthened by other processes
+    # Other processes lengthen the processor time of a single thread less.
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     times = {name: [] for name in functions}
     medians = {}
@@ -150,9 +150,9 @@ def functions_to_time():
 
 
 def print_table(medians):
-    """Print the table and return the targets that were missed."""
+    """Print the table and return the missed goals."""
     print(
-        "| method | mode | step, ms | ratio to plain | at most | alone, ms | naive loops | at least | 64/4 | at most |"
+        "| method | mode | step, ms | ratio to plain | goal | alone, ms | naive loops | goal | 64/4 | goal |"
     )
     print("|" + "---|" * 10)
     missed = []
@@ -161,7 +161,7 @@ def print_table(medians):
             step, alone = medians["step", method, mode], medians["alone", method, mode]
             ratio, loops = step / medians["plain"], medians["naive", method, mode] / alone
             growth = medians[64, method, mode] / medians[4, method, mode] if method in GROWING else None
-            limit = STEP_TARGETS.get(method, 1.3)
+            limit = STEP_GOALS.get(method, 1.3)
             missed += [f"{method} {mode}: step {ratio:.2f}"] * (ratio > limit)
             missed += [f"{method} {mode}: loops {loops:.0f}"] * (loops < 20)
             if growth is not None and growth > 1.3:
@@ -176,9 +176,9 @@ def added_memory(n_classes):
     """Print the growth of this process, in MB, when MMD runs on 1024 trials of 256 features."""
     s, y = labels(1024, 16, n_classes)
     penalty = bc.make_penalty("mmd", mode="conditional", n_subjects=16, n_classes=n_classes)
-    value_and_gradient(penalty, torch.randn(64, 256), s[:64], y[:64])()  # the libraries' own buffers
+    value_and_gradient(penalty, torch.randn(64, 256), s[:64], y[:64])()  # buffers of the libraries
     z = torch.randn(1024, 256)
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of the imports
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = _peak()
     value_and_gradient(penalty, z, s, y)()
     print(f"{(_peak() - before) / 1024:.0f}")
@@ -191,11 +191,11 @@ def _peak():
 
 
 def main():
-    """Measure, print, and return the number of missed targets."""
+    """Print the table and return the number of missed goals."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--repeats", type=int, default=30, help="turns that every function gets (30)")
     parser.add_argument("--threads", type=int, help="torch threads; 1 measures processor time")
-    parser.add_argument("--check", action="store_true", help="fail when a target is missed")
+    parser.add_argument("--check", action="store_true", help="fail when a goal is missed")
     parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -205,7 +205,7 @@ def main():
         return added_memory(arguments.memory)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
     functions, loops = functions_to_time()
-    # the loops take seconds each: one round of their own between two halves of the others' turns
+    # The loops take seconds each, so they get one round, between two halves of the others' turns.
     medians = interleaved(functions, arguments.repeats, pause=lambda: interleaved(loops, 1))
     for _, method, mode in loops:
         ours, naive = functions["alone", method, mode], loops["naive", method, mode]

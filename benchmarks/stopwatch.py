@@ -1,4 +1,4 @@
-"""The clock that the benchmarks share, and a callback that reads it at both ends of an epoch."""
+"""Clock of the benchmarks, and a callback that reads it at both ends of an epoch."""
 
 import time
 
@@ -7,18 +7,10 @@ from skorch.callbacks import Callback
 
 
 def now(device):
-    """Return the clock of a device.
+    """Return the seconds of a device's clock.
 
-    Parameters
-    ----------
-    device : str or torch.device
-        "cpu" or "cuda".
-
-    Returns
-    -------
-    seconds : float
-        On a GPU the wall clock, once the device has finished; on a CPU with one thread processor time, which other
-        processes lengthen less.
+    On a GPU it is the wall clock, once the device has finished. On a CPU with one thread it is processor time, which
+    other processes lengthen less.
     """
     if str(device).startswith("cuda"):
         torch.cuda.synchronize()
@@ -33,25 +25,9 @@ class Stopwatch(Callback):
         self.times_ = []
 
     def on_epoch_begin(self, net, **kwargs):
-        """Start.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
+        """Start."""
         self.start_ = now(net.device)
 
     def on_epoch_end(self, net, **kwargs):
-        """Stop.
-
-        Parameters
-        ----------
-        net : NeuralNet
-            The net.
-        **kwargs
-            Ignored.
-        """
+        """Stop."""
         self.times_.append(now(net.device) - self.start_)

@@ -1,4 +1,4 @@
-"""A fleet: many trainings as one, with parameters, batch statistics, optimisers and critics in one stack."""
+"""A fleet: many trainings as one on a GPU, with parameters, statistics, optimisers and critics in one stack."""
 
 from braindecode_censor.fleet.engine import train_fleet
 from braindecode_censor.fleet.replica import Replica

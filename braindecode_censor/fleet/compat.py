@@ -1,4 +1,4 @@
-"""Test if a network can be in a fleet: tried out once per architecture."""
+"""Test of a network for fleets, once per architecture."""
 
 import copy
 
@@ -19,7 +19,7 @@ from braindecode_censor.trials.dataset import TrialLoader
 __all__ = ["sequential_reason"]
 
 _N_REPLICAS, _N_TRIALS = 2, 4
-# Relative to the largest number. Two roundings of one step differ by less, two different steps by more.
+# Relative to the largest number: two roundings of one step differ by less, two different steps by more.
 _TOLERANCE = 1e-3
 _REASONS = {}  # by architecture
 
@@ -29,7 +29,7 @@ def sequential_reason(clf, X, y):
 
     A step of two replicas together is compared with the steps of both by themselves, on a CPU with a few trials.
     Recurrent layers, control flow that depends on values and random numbers other than dropout's raise an error there.
-    The comparison shows silent mistakes, such as buffers that are replaced instead of changed.
+    The comparison notices silent errors, such as buffers that are replaced instead of changed.
     """
     try:
         check_arguments(clf)
@@ -122,16 +122,3 @@ def _step(network, parameters, tensors, x):
 def _is_close(actual, expected):
     largest = expected.abs().max() if expected.numel() else 0.0
     return bool(((actual - expected).abs() <= _TOLERANCE * (1 + largest)).all())
-
-
-# Names of before run/runner.py, until nothing calls them.
-def sizes_of(X, y):
-    return X, y
-
-
-def why_alone(clf, data):
-    return sequential_reason(clf, *data)
-
-
-def check_estimator(clf):
-    pass

@@ -11,8 +11,8 @@ from torch.overrides import TorchFunctionMode
 
 __all__ = ["ConvolveByProducts", "convolve"]
 
-#: Filters with at least this many channels are left to torch. In ``studies/networks.py`` EEGSimpleConv, whose filters
-#: see 128 and more, is faster that way; all other networks, whose filters see at most 100, are slower.
+# Filters with at least this many channels are left to torch. EEGSimpleConv, whose filters see 128 and more, is faster
+# that way; all other networks of benchmarks/README.md, whose filters see at most 100, are slower.
 _WIDE = 128
 
 

@@ -1,8 +1,9 @@
-"""CUDA graphs: a step on a GPU is a thousand tiny kernels, and launching them is what costs.
+"""CUDA graphs of training steps.
 
-A CUDA graph replays all kernels of a step by one call of the CPU. Within it the penalties of different groups run side
-by side, because none of them fills the device. Where the CPU has to wait for the device, as for a decomposition, the
-capture is interrupted and continues as another graph.
+A step on a GPU is a thousand tiny kernels, which take longer to launch than to run. A CUDA graph replays all of them by
+one call of the CPU. Within it the penalties of different groups run side by side, because none of them fills the
+device. Where the CPU has to wait for the device, as for a decomposition, the capture is interrupted and continues as
+another graph.
 """
 
 import gc

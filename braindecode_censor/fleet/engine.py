@@ -2,7 +2,7 @@
 
 import time
 
-from braindecode_censor._check import check_size
+from braindecode_censor._check import check_size, optional
 from braindecode_censor.fleet.checkpoint import Checkpoint
 from braindecode_censor.fleet.compat import sequential_reason
 from braindecode_censor.fleet.device_trials import DeviceTrials, SubjectStatistics
@@ -24,8 +24,7 @@ def train_fleet(tasks, X, y, subjects, *, group_size=None, folder=None, every=60
     signals, _ = read_signals(X)
     y = check_labels("y", y, len(signals), "pass one class per trial.")
     subjects = check_labels("subjects", subjects, len(signals), "pass one label per trial.")
-    if group_size is not None:
-        check_size("group_size", group_size)
+    optional(check_size)("group_size", group_size)
     statistics, fleets = SubjectStatistics(signals, subjects), {}
     for key, clf, train_idx in tasks:
         reason = sequential_reason(clf, signals, y[train_idx])

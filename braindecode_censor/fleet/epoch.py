@@ -26,12 +26,12 @@ def train_epoch(groups):
                 by_size.setdefault(launches[k].positions.shape[1], []).append((i, launches[k]))
         for launches in by_size.values():
             step_groups(groups, launches, monitors)
-    for replica in (replica for group in groups for replica in group.replicas):
+    replicas = [replica for group in groups for replica in group.replicas]
+    for replica in replicas:
         replica.draw_ahead()  # The device is still at work.
     logged = [monitor.report(group.graph, group.state) for monitor, group in zip(monitors, groups)]
     for group, numbers, logits in zip(groups, logged, _validate(groups)):
         group.close_epoch(numbers, logits)
-    replicas = [replica for group in groups for replica in group.replicas]
     seconds = (time.perf_counter() - began) / len(replicas)
     for replica in replicas:
         replica.seconds += seconds
@@ -62,9 +62,6 @@ def step_groups(groups, indexed_launches, monitors):
 
 def _validate(groups):
     """Return the class scores of all validation trials, group by group, on the CPU."""
-    for group in groups:
-        for replica in group.replicas:
-            replica.draw_validation()
     longest = max(group.valid.shape[1] for group in groups)
     if not longest:
         return [[None] * len(group) for group in groups]

@@ -129,20 +129,16 @@ class Group:
                 tensor[rows] = self.state[name][rows]
 
     def release(self, replicas):
-        """Remove finished replicas and compact the stacks; return the weights of each, or None if it diverged."""
+        """Remove finished replicas and compact the stacks; return the weights of each."""
         row_of = {id(replica): i for i, replica in enumerate(self.replicas)}
-        states = []
-        for replica in replicas:
-            row = row_of.pop(id(replica))
-            best = {name: tensor[row].cpu() for name, tensor in self.best.items()}
-            diverged = replica.clf.keep == "best" and bool(replica.valid) and replica.best_epoch is None
-            states.append(None if diverged else self.graph.module_state(best))
+        rows = [row_of.pop(id(replica)) for replica in replicas]
+        states = [{name: tensor[row].cpu() for name, tensor in self.best.items()} for row in rows]
         remaining = list(row_of.values())
         rows = torch.tensor(remaining, dtype=torch.int64, device=self.trials.x.device)
         self.state, self.best = take_rows(self.state, rows), take_rows(self.best, rows)
         self.replicas = [self.replicas[i] for i in remaining]
         self._replicas_changed()
-        return states
+        return [self.graph.module_state(state) for state in states]
 
     def save(self):
         """Return all stacks on the CPU."""

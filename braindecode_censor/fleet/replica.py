@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from sklearn.metrics import recall_score
 from torch.utils.data import Subset
 
 from braindecode_censor.fleet.stack import adam_coefficients
@@ -18,10 +19,12 @@ from braindecode_censor.trials.dataset import Trials
 __all__ = ["Replica"]
 
 # Arguments that act on one replica only; all others decide about the graph.
-_REPLICA_ARGUMENTS = {"weight", "penalty__warmup", "penalty__critic_lr", "lr", "schedule", "random_state", "prior"}
-_REPLICA_ARGUMENTS |= {"max_epochs", "max_steps", "patience", "valid_subject", "all_subjects", "verbose"}
-# Arguments that decide about the encoder, in addition to those of module and optimiser.
-_ENCODER_ARGUMENTS = {"fast", "layer", "normalize", "augment", "batch_norm_momentum", "device", "cropped"}
+_REPLICA_ARGUMENTS = {"weight", "penalty__warmup", "penalty__critic_lr", "lr", "schedule", "max_epochs"}
+_REPLICA_ARGUMENTS |= {"max_steps", "patience", "valid_subject", "all_subjects"}
+_REPLICA_ARGUMENTS |= {"random_state", "prior", "verbose"}
+# Beginnings of the arguments that decide about the encoder.
+_ENCODER_ARGUMENTS = ("module", "optimizer", "fast", "layer", "normalize", "augment", "batch_norm_momentum")
+_ENCODER_ARGUMENTS += ("device", "cropped")
 
 
 class Replica:
@@ -98,9 +101,7 @@ class Replica:
         clf = self.clf
         params = {k: v for k, v in clf.get_params(deep=False).items() if k not in _REPLICA_ARGUMENTS}
         params = sorted(params.items(), key=str)
-        encoder = [
-            (k, v) for k, v in params if k.startswith(("module", "optimizer")) or k in _ENCODER_ARGUMENTS
-        ]
+        encoder = [(k, v) for k, v in params if k.startswith(_ENCODER_ARGUMENTS)]
         sizes = [(name, tuple(p.shape)) for name, p in clf.module_.named_parameters()]
         shared = type(clf).__name__, sizes, tuple(clf.signal_args_.values())
         shared += (next(clf.module_.parameters()).dtype,)
@@ -124,22 +125,19 @@ class Replica:
         return batches[: self.n_steps - self.count]
 
     def draw_ahead(self):
-        """Draw the batches of the epoch after this one, if the sampler has its own generator."""
+        """Draw the next batches if the sampler has its own generator, else what the validation loader draws first."""
         if self.clf.batches_ is not None:
             self._next_batches = self._draw()
+            return
+        with self._own_random_numbers():
+            for _ in self._valid:
+                pass
 
     def _draw(self):
         if self.clf.batches_ is not None:
             return [self._positions[batch] for batch in self.clf.batches_.arrays()]
         with self._own_random_numbers():
             return [positions.numpy() for positions, _ in self._train]
-
-    def draw_validation(self):
-        """Draw the random numbers of the validation loader, if the training loader draws from the same generator."""
-        if self.clf.batches_ is None:
-            with self._own_random_numbers():
-                for _ in self._valid:
-                    pass
 
     def draw_noise(self):
         """Return the random numbers of the penalty for one batch."""
@@ -184,9 +182,8 @@ class Replica:
             torch.nn.functional.cross_entropy(scores, labels, weight=weight).item()
             for scores, labels in zip(logits.split(sizes), y.split(sizes))
         ]
-        correct = np.bincount(y, weights=(logits.argmax(1) == y).numpy(), minlength=logits.shape[1])
-        total = np.bincount(y, minlength=logits.shape[1])
-        return np.average(losses, weights=sizes), float((correct[total > 0] / total[total > 0]).mean())
+        score = recall_score(y, logits.argmax(1), labels=np.unique(y), average="macro")
+        return np.average(losses, weights=sizes), float(score)
 
     def restore(self, progress, generator, noise_generator):
         """Continue from a checkpoint."""
@@ -196,8 +193,7 @@ class Replica:
             self.censor.generator.set_state(noise_generator)
         if self.clf.batches_ is not None:  # The sampler has its own generator, which repeats its draws.
             for _ in range(self.epoch):
-                for _ in self.clf.batches_:
-                    pass
+                self._draw()
 
     def is_finished(self):
         """Return whether it has taken all steps, or `patience` epochs without improvement."""
@@ -214,7 +210,7 @@ class Replica:
         clf.best_epoch_, clf.valid_score_ = self.best_epoch, self.best_score
         clf.step_, clf.n_steps_, clf.complete_ = self.count, self.n_steps, True
         try:
-            if state is None:
+            if clf.keep == "best" and self.best_epoch is None:
                 raise DivergedError(self.history[-1].get("train_loss"))
             clf.module_.load_state_dict(state)
             if clf.keep != "best":

@@ -52,27 +52,27 @@ def data(**options):
     return simulate(**{"n_subjects": 5, "n_trials": 24, "n_chans": 3, "n_times": 64, **options})
 
 
-def make(kind=Double, **options):
+def make(cls=Double, **options):
     defaults = {"max_epochs": 3, "batch_size": 24, "module__F1": 2, "module__D": 2, "module__drop_prob": 0.0}
-    return kind(**{**PAPER, **defaults, **options})
+    return cls(**{**PAPER, **defaults, **options})
 
 
-def folds(subjects, settings, kind=Double):
+def folds(subjects, settings, cls=Double):
     """Tasks of a fleet: setting k leaves out subject k + 1."""
     return [
-        (k, make(kind, **setting), np.flatnonzero(subjects != k + 1)) for k, setting in enumerate(settings)
+        (k, make(cls, **setting), np.flatnonzero(subjects != k + 1)) for k, setting in enumerate(settings)
     ]
 
 
-def fit_each(X, y, subjects, settings, kind=Double):
+def fit_each(X, y, subjects, settings, cls=Double):
     return [
         clf.fit(X[train_idx], y[train_idx], subjects=subjects[train_idx])
-        for _, clf, train_idx in folds(subjects, settings, kind)
+        for _, clf, train_idx in folds(subjects, settings, cls)
     ]
 
 
-def fit_fleet(X, y, subjects, settings, kind=Double, **options):
-    replicas = train_fleet(folds(subjects, settings, kind), X, y, subjects, **options)
+def fit_fleet(X, y, subjects, settings, cls=Double, **options):
+    replicas = train_fleet(folds(subjects, settings, cls), X, y, subjects, **options)
     return {replica.key: replica.clf for replica in replicas}
 
 

@@ -1,4 +1,4 @@
-"""Does a fleet killed in the middle of a group continue, and end the same?"""
+"""A fleet that was killed continues and ends the same."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Is a product of filters and windows the convolution that torch computes?"""
+"""Products of filters and windows equal torch's convolutions."""
 
 import pytest
 import torch

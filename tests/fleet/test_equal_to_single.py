@@ -1,4 +1,4 @@
-"""Is a replica of a fleet the training that the estimator does by itself?"""
+"""Equality of a replica and the training that the estimator does by itself."""
 
 import numpy as np
 import pytest

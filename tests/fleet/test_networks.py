@@ -1,4 +1,4 @@
-"""Is a replica the training that the estimator does by itself, whatever the network?"""
+"""Networks other than the fast EEGNet: a replica is the training that the estimator does by itself."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Does a fleet train every option of the estimator's own recipe as the estimator does by itself?"""
+"""Options of the estimator's training recipe: a fleet trains them as the estimator does."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Are the components of a fleet those of torch: AdamW and dropout? Do steps compile, run without waiting, and fit?"""
+"""Components of a fleet: AdamW, dropout, memory, and steps that compile and do not wait for the CPU."""
 
 import copy
 
