@@ -13,13 +13,10 @@ import joblib
 import torch
 from sklearn.base import clone
 
-from braindecode_censor.fleet import train_fleet
-from braindecode_censor.fleet.compat import sequential_reason
-from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.run.fit import collect, fit_training
 from braindecode_censor.run.model import is_network
 from braindecode_censor.run.training import TrainingResult
-from braindecode_censor.run.workers import add_measures, end_with
+from braindecode_censor.run.workers import add_measures, all_measures, end_with
 
 __all__ = ["count_workers", "run"]
 
@@ -59,6 +56,8 @@ def is_for_fleet(estimator, data):
     """Return whether an estimator is trained together with many others."""
     if not _is_on_gpu(estimator):
         return False
+    from braindecode_censor.fleet.compat import sequential_reason
+
     try:
         return sequential_reason(estimator, data.X, data.y) is None
     except (ValueError, RuntimeError, TypeError):
@@ -147,7 +146,7 @@ class _Runner:
                 batch_size=1,
                 pre_dispatch=self.n_jobs,  # so that the next training is taken when a worker is free, not before
             )
-            shared = self.data, self.until, dict(MEASURES)
+            shared = self.data, self.until, all_measures()
             yield from pool(joblib.delayed(_fit_in_worker)(k, training, *shared) for k, training in numbered)
 
     def _on_cluster(self, function, numbered):
@@ -156,7 +155,7 @@ class _Runner:
 
         self.client.wait_for_workers(1)
         data = self.client.scatter([self.data], broadcast=True, hash=False)[0]
-        shared = data, self.until, dict(MEASURES)
+        shared = data, self.until, all_measures()
         numbered, running = iter(numbered), as_completed(loop=self.client.loop)
 
         def submit(n):
@@ -249,6 +248,8 @@ def _fit_chunk(number, trainings, data, until, measures):
 
 def _train_replicas(trainings, data, folder=None):
     """Yield the results of networks that are trained as one; each gets its share of the time."""
+    from braindecode_censor.fleet import train_fleet
+
     began, by_key = time.perf_counter(), {training.key(data): training for training in trainings}
     tasks = [(key, clone(t.estimator), data.rows(t.train)) for key, t in by_key.items()]
     for replica in train_fleet(tasks, data.X, data.y, data.subjects, folder=folder):

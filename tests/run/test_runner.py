@@ -1,4 +1,4 @@
-"""The runner: equal results in this process, in processes, on a cluster and on a GPU; deadlines and dying workers."""
+"""The runner: equal results in this process, in processes, on a cluster and on a GPU; deadlines and lost workers."""
 
 import contextlib
 import multiprocessing
@@ -22,6 +22,7 @@ from braindecode_censor.penalties.measures.mmd import MMD
 from braindecode_censor.run import runner
 from braindecode_censor.run.runner import count_workers, is_for_fleet, run
 from braindecode_censor.run.training import Training, TrialData
+from braindecode_censor.run.workers import end_with
 from braindecode_censor.storage.store import Store
 
 OPTIONS = {"module": "EEGNet", "module__F1": 2, "module__D": 1, "max_steps": 3, "penalty": None}
@@ -65,24 +66,22 @@ def assert_equal(results, reference):
 
 
 def test_results_are_one_per_training_with_the_training_itself(data):
-    given = list(trainings(n=3))
-    results = list(run(given, data))
-    assert [result.training for result in results] == given
+    wanted = list(trainings(n=3))
+    results = list(run(wanted, data))
+    assert [result.training for result in results] == wanted
     assert all(list(r.probabilities) == [r.training.test[0]] and r.seconds > 0 for r in results)
 
 
 @pytest.mark.filterwarnings("ignore:`fork` start method")
 def test_processes_give_equal_results(data, reference):
     with forking_joblib():
-        results = by_name(
-            run([*trainings(), *trainings(TangentSpaceClassifier("power"), 1)], data, n_jobs=2)
-        )
+        results = by_name(run([*trainings(), *trainings(TangentSpaceClassifier("power"), 1)], data, n_jobs=2))
     assert_equal(results, reference)
 
 
 @pytest.mark.filterwarnings("ignore:`fork` start method")
 def test_trainings_are_taken_when_a_worker_is_free(data):
-    """A generator that decides late knows all but the running trainings."""
+    """All but the running trainings are finished when the next one is taken."""
     finished, most = [], 0
 
     def late():
@@ -93,15 +92,15 @@ def test_trainings_are_taken_when_a_worker_is_free(data):
 
     with forking_joblib():
         for result in run(late(), data, n_jobs=2):
-            finished.append(result)
+            finished.append(result)  # noqa: PERF402, late() looks at it
     assert len(finished) == 12 and most <= 4
 
 
 def test_stored_trainings_are_not_trained_again(data, reference, tmp_path, monkeypatch):
     store = Store(tmp_path / "store")
     own = Training("own", DummyClassifier(), (1, 2), (3,))
-    given = [*trainings(), *trainings(TangentSpaceClassifier("power"), 1)]
-    assert_equal(by_name(run(given, data, store)), reference)
+    wanted = [*trainings(), *trainings(TangentSpaceClassifier("power"), 1)]
+    assert_equal(by_name(run(wanted, data, store)), reference)
     broken = Training("broken", network(module__nonsense=1), (1, 2), (3,))
     diverged = Training("diverged", network(lr=1e30, max_steps=5, normalize="none"), (1, 2), (3,))
     assert [r.error is None for r in run([own, broken, diverged], data, store)] == [True, False, False]
@@ -113,16 +112,16 @@ def test_stored_trainings_are_not_trained_again(data, reference, tmp_path, monke
 
     trained, fit_training = [], runner.fit_training
     monkeypatch.setattr(runner, "fit_training", train)
-    again = list(run([*given, own, broken, diverged], data, store))
+    again = list(run([*wanted, own, broken, diverged], data, store))
     assert sorted(trained) == ["broken", "own"] and len(again) == 10
-    assert_equal(by_name(r for r in again if r.training in given), reference)
+    assert_equal(by_name(r for r in again if r.training in wanted), reference)
     assert [r.diverged for r in again if r.training is diverged] == [True]
 
 
 def test_networks_are_given_up_at_the_deadline_and_classical_ones_are_not(data):
     began = time.time()
-    given = [*trainings(n=2, max_steps=10**6), *trainings(TangentSpaceClassifier("power"), 2)]
-    results = list(run(given, data, until=began + 1))
+    wanted = [*trainings(n=2, max_steps=10**6), *trainings(TangentSpaceClassifier("power"), 2)]
+    results = list(run(wanted, data, until=began + 1))
     assert time.time() - began < 20
     assert [r.out_of_time for r in results] == [True, True, False, False]
     assert results[0].error == "OutOfTimeError: the time limit was reached"
@@ -149,15 +148,15 @@ class Sharp(MMD):
 @pytest.mark.filterwarnings("ignore:`fork` start method")
 def test_workers_know_the_users_measures(data, monkeypatch):
     monkeypatch.setitem(MEASURES, "sharp", Sharp)
-    given = list(trainings(n=2, penalty="sharp", weight=0.1))
+    wanted = list(trainings(n=2, penalty="sharp", weight=0.1))
     with forking_joblib():
-        pool = list(run(given, data, n_jobs=2))
+        pool = list(run(wanted, data, n_jobs=2))
     assert [result.error for result in pool] == [None, None]
     measures = dict(MEASURES)
-    del MEASURES["sharp"]  # as in a process that was started afresh
-    _, result = runner._fit_in_worker(0, given[0], data, None, {})
+    del MEASURES["sharp"]  # as in a new process
+    _, result = runner._fit_in_worker(0, wanted[0], data, None, {})
     assert "'sharp' is unknown" in result.error
-    number, result = runner._fit_in_worker(7, given[0], data, None, measures)
+    number, result = runner._fit_in_worker(7, wanted[0], data, None, measures)
     assert number == 7 and result.error is None and result.training is None
 
 
@@ -170,14 +169,16 @@ def test_cluster_gives_equal_results_although_its_workers_are_killed(data, refer
     with dask_cluster(1) as cluster, distributed.Client(cluster) as client:
 
         def kill_all():
-            """Kill every worker, and with them all copies of the data that were sent."""
+            """Kill every worker, and with them all copies of the data."""
             for worker in list(cluster.workers.values()):
                 with contextlib.suppress(AttributeError, ProcessLookupError):
                     os.kill(worker.process.process.pid, signal.SIGKILL)
                     killed.append(worker)
 
         results = []
-        for result in run([*trainings(), *trainings(TangentSpaceClassifier("power"), 1)], data, store, client=client):
+        for result in run(
+            [*trainings(), *trainings(TangentSpaceClassifier("power"), 1)], data, store, client=client
+        ):
             results.append(result)
             if len(results) == 2:
                 kill_all()
@@ -227,9 +228,23 @@ def test_workers_end_with_their_killed_parent(data, tmp_path):
     process.kill()
     process.join()
     _, alive = psutil.wait_procs(workers, timeout=10)
-    assert not alive, "workers train although nobody waits for them"
+    assert not alive, "workers go on after their parent"
     stored = {path.stem for path in (tmp_path / "s").glob("*.training")}
     assert all(Store(tmp_path / "s").read(key) for key in stored) and len(stored) < 40
+
+
+def test_end_with_does_not_end_a_process_that_works_for_itself(monkeypatch):
+    monkeypatch.setattr(os, "_exit", lambda status: pytest.fail("the process would have ended"))
+    end_with(os.getpid())
+    assert not any(thread.name == "end_with" for thread in threading.enumerate())
+
+
+def test_end_with_ends_a_process_whose_parent_is_gone(monkeypatch):
+    ended = []
+    monkeypatch.setattr(os, "_exit", lambda status: ended.append(status) or (_ for _ in ()).throw(SystemExit))
+    with pytest.raises(SystemExit):
+        end_with(2**22 + 1)  # no such process
+    assert ended == [1]
 
 
 # Fleets
@@ -253,19 +268,19 @@ def as_on_gpu(monkeypatch):
             raise RuntimeError("no such layer")
         return fake_fleet(tasks, *args, **options)
 
-    monkeypatch.setattr(runner, "train_fleet", train_fleet)
-    monkeypatch.setattr(runner, "sequential_reason", lambda estimator, *args: None)
+    monkeypatch.setattr("braindecode_censor.fleet.train_fleet", train_fleet)
+    monkeypatch.setattr("braindecode_censor.fleet.compat.sequential_reason", lambda *_: None)
     return fleets
 
 
 def test_networks_on_a_gpu_are_a_fleet_and_all_else_is_not(data, reference, as_on_gpu, tmp_path):
-    given = [*trainings(device="cuda"), *trainings(TangentSpaceClassifier("power"), 1)]
-    results = by_name(run(given, data, Store(tmp_path / "store")))
+    wanted = [*trainings(device="cuda"), *trainings(TangentSpaceClassifier("power"), 1)]
+    results = by_name(run(wanted, data, Store(tmp_path / "store")))
     assert as_on_gpu == [6] and set(results) == set(reference)
     for name, result in results.items():
         for subject, P in reference[name].probabilities.items():
             np.testing.assert_allclose(result.probabilities[subject], P, atol=1e-6)
-    again = list(run(given, data, Store(tmp_path / "store")))
+    again = list(run(wanted, data, Store(tmp_path / "store")))
     assert as_on_gpu == [6] and len(again) == 7
     list(run(trainings(n=2), data))
     assert as_on_gpu == [6], "a network on the CPU was trained as a fleet"
