@@ -30,12 +30,6 @@ def test_replicas_stop_at_different_epochs(method, mode):
     assert_equal(fleet, fit_each(X, y, subjects, settings), 1e-7)
 
 
-def test_calibrated_mige_equals_single_training():
-    X, y, subjects = data()
-    settings = three("mige", "marginal", device="cuda", penalty__calibrate=True)
-    assert_equal(fit_fleet(X, y, subjects, settings), fit_each(X, y, subjects, settings), 1e-7)
-
-
 @pytest.mark.parametrize("calibrate", [False, True])
 @pytest.mark.parametrize(("method", "mode"), CASES, ids=CASE_IDS)
 def test_steps_do_not_wait_for_the_device(method, mode, calibrate):

@@ -79,7 +79,7 @@ NETWORKS = {
     "EEGNet": {"layer": "drop_2", "fast": False, "module__F1": 2, "module__D": 2},
 }
 #: A few steps, and the last weights.
-STEPS = {"max_epochs": None, "max_steps": 12, "valid_subject": None, "keep": "last", "batch_size": 16}
+STEPS = {"max_epochs": None, "max_steps": 8, "valid_subject": None, "keep": "last", "batch_size": 16}
 
 
 def train_both(options, *settings):
@@ -102,7 +102,7 @@ def test_replica_equals_single_training(name):
     settings = {"penalty": None}, {"penalty": "adv", "censoring": "conditional", "weight": 0.3}
     singles, fleet = train_both({"module": name, **NETWORKS[name]}, *settings)
     for single, clf in zip(singles, fleet):
-        assert single.step_ == clf.step_ == 12
+        assert single.step_ == clf.step_ == 8
         assert largest_difference(single, clf) < 1e-8
         columns = [c for c in single.history[0] if c == "train_loss" or c.startswith("subject_")]
         for column in columns:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from braindecode_censor.fleet import train_fleet
 from fleet.folds import data, fit_each, fit_fleet, folds, largest_difference, make
@@ -77,7 +76,3 @@ def test_statistics_of_half_a_subject_are_refused():
     train_idx = np.flatnonzero(subjects != 5)[:-3]
     with pytest.raises(ValueError, match="needs all trials of every source subject"):
         list(train_fleet([(0, make(**RECIPE), train_idx)], X, y, subjects))
-
-
-def test_optimiser_is_the_estimators():
-    assert make().optimizer is torch.optim.AdamW
