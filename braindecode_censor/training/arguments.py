@@ -17,9 +17,7 @@ from braindecode_censor._check import (
     optional,
     suggest,
 )
-from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.modes import MODES
-from braindecode_censor.penalties.options import argument_of, options_of
 from braindecode_censor.trials.normalizations import NORMALIZATIONS
 
 __all__ = ["NET_ARGUMENTS", "PAPER", "check_arguments", "check_names", "find_optimizer"]
@@ -73,18 +71,24 @@ _COMPONENTS |= {"compile", "penalty"}
 def check_names(params, names):
     """Return keyword arguments with NumPy scalars as Python's; raise for one that is neither in `names` nor nested."""
     names = {*names, *NET_ARGUMENTS}
-    other_names = {
-        name: argument_of(name) for method in MEASURES for name in options_of(method)
-    } | _OTHER_NAMES
     for name, value in params.items():
         component, is_nested, _ = name.partition("__")
         if name in names or (is_nested and component in _COMPONENTS):
             continue
+        other_names = _penalty_arguments() | _OTHER_NAMES
         message = f"CensoredEEGClassifier does not know {name}={value!r}"
         if name in other_names:
             raise ValueError(f"{message}: pass {other_names[name]}.")
         raise ValueError(f"{message}.{suggest(name, [*names, *other_names])}")
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
+
+
+def _penalty_arguments():
+    """Return the estimator's argument for every option of a penalty."""
+    from braindecode_censor.penalties.measures import MEASURES
+    from braindecode_censor.penalties.options import argument_of, options_of
+
+    return {name: argument_of(name) for method in MEASURES for name in options_of(method)}
 
 
 def check_arguments(clf):
@@ -103,6 +107,8 @@ def check_arguments(clf):
     if clf.train_split is not None:
         raise ValueError("train_split is not used here: choose the validation trials with valid_subject.")
     if isinstance(clf.penalty, str):
+        from braindecode_censor.penalties.options import options_of
+
         _check_nested(clf, "penalty", set(options_of(clf.penalty)) - {"mode", "weight"})
     _check_components(clf)
 

@@ -21,7 +21,6 @@ from braindecode_censor._check import (
     check_size,
 )
 from braindecode_censor.penalties.modes import MODES
-from braindecode_censor.penalties.options import options_of
 from braindecode_censor.training.censoring import CensoringStep, build_penalty, warm_up
 from braindecode_censor.training.layers import find_layer, is_code, no_code_error
 from braindecode_censor.training.monitor import EpochMonitor
@@ -304,6 +303,8 @@ class Censor(Callback):
     def _check_parameters(self, net):
         check_parameters(self, _CONSTRAINTS)
         if isinstance(self.method, str):
+            from braindecode_censor.penalties.options import options_of
+
             check_choice("mode", self.mode, MODES)
             check_keywords("Censor", self.options, options_of(self.method))
         censors = [callback for _, callback in net.callbacks_ if isinstance(callback, Censor)]

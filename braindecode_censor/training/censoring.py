@@ -6,8 +6,6 @@ import math
 import torch
 from torch import nn
 
-from braindecode_censor.penalties.factory import make_penalty
-
 __all__ = ["CensoringStep", "build_penalty", "warm_up"]
 
 
@@ -18,6 +16,8 @@ def warm_up(weight, epoch, warmup):
 
 def build_penalty(method, z, random_state, **options):
     """Make a penalty without touching torch's global generator."""
+    from braindecode_censor.penalties.factory import make_penalty
+
     if isinstance(method, nn.Module):
         return copy.deepcopy(method).to(z).train()
     with torch.random.fork_rng(devices=[z.device] if z.is_cuda else []):

@@ -20,16 +20,7 @@ _N_LANDMARKS = 200
 
 
 def subject_leakage(
-    z,
-    y,
-    subjects,
-    *,
-    halves=False,
-    probes=PROBES,
-    n_splits=5,
-    n_boot=1000,
-    level=0.95,
-    random_state=0,
+    z, y, subjects, *, halves=False, probes=PROBES, n_splits=5, n_boot=1000, level=0.95, random_state=0
 ):
     r"""Cross-validate fresh probes that predict the subject from the latent code.
 

@@ -31,7 +31,6 @@ from braindecode_censor.training.schedule import count_epochs, count_steps, lear
 from braindecode_censor.training.task_loss import FoldCrossEntropy, class_weight
 from braindecode_censor.trials.augment import make_transforms
 from braindecode_censor.trials.dataset import (
-    StoredTrials,
     TrialLoader,
     Trials,
     check_labels,
@@ -255,7 +254,7 @@ class _ProtocolClassifier(EEGClassifier):
         """Return a dataset on the device of training; signals in a file stay there unless a GPU has room."""
         if isinstance(signals, StoredSignals) and home(signals.nbytes, self.device).type == "cpu":
             y = None if y_encoded is None else torch.as_tensor(y_encoded)
-            return StoredTrials(signals, y, subjects, pinned=torch.device(self.device).type == "cuda")
+            return Trials(signals, y, subjects, pinned=torch.device(self.device).type == "cuda")
         x = self._to_tensor(signals)
         y = None if y_encoded is None else torch.as_tensor(y_encoded, device=x.device)
         return Trials(x, y, subjects)

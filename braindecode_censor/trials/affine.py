@@ -1,23 +1,19 @@
 """Statistics of a subject's signals as small arrays, and the affine maps of channels that follow from them.
 
-A statistic is the mean of the descriptions of single trials (:func:`describe_trials`). So it can be computed from a
-block, or trial by trial as they arrive, with the same result.
+A statistic follows from the mean of descriptions of single trials (:func:`mean_description`). So it can be computed
+from a block, or trial by trial as they arrive, with the same result.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from pyriemann.geometry.covariance import cov_est_functions, covariances
-
-from braindecode_censor._check import check_choice
+from pyriemann.geometry.covariance import covariances
 
 __all__ = [
     "CHUNK",
     "Affine",
     "SubjectMaps",
     "affine_map",
-    "check_estimator",
-    "describe_trials",
     "is_constant",
     "mean_description",
     "shrink",
@@ -35,34 +31,21 @@ def is_constant(mean, std):
     return std <= _ROUNDING * np.sqrt(np.square(mean) + np.square(std))
 
 
-def check_estimator(estimator):
-    """Raise unless pyRiemann has the covariance estimator."""
-    return check_choice("estimator", estimator, cov_est_functions)
-
-
-def describe_trials(X, strategy, estimator="lwf"):
-    """Return what every trial adds to its subject's statistic."""
-    describe = _covariances if strategy == "euclidean" else _moments
-    blocks = [describe(X[start : start + CHUNK], estimator) for start in range(0, len(X), CHUNK)]
-    return np.concatenate(blocks)
-
-
 def mean_description(blocks, strategy, estimator="lwf"):
     """Return the mean description of all trials, and their number."""
     total, n_trials = 0.0, 0
     for block in blocks:
-        total = total + describe_trials(block, strategy, estimator).sum(axis=0)
-        n_trials += len(block)
+        X = block.astype(np.float64)
+        description = _covariances(X, estimator) if strategy == "euclidean" else _moments(X)
+        total, n_trials = total + description.sum(axis=0), n_trials + len(X)
     return total / n_trials, n_trials
 
 
-def _moments(X, estimator):
-    X = X.astype(np.float64)
+def _moments(X):
     return np.stack([X.mean(axis=-1), np.square(X).mean(axis=-1)], axis=1)
 
 
 def _covariances(X, estimator):
-    X = X.astype(np.float64)
     constant = is_constant(X.mean(axis=-1), X.std(axis=-1))
     matrices = np.zeros((len(X), X.shape[1], X.shape[1]))
     # A channel that is constant in a trial has neither variance nor covariance there. The estimator does not see it,

@@ -40,11 +40,11 @@ def _resolve(augment, sfreq):
     """Yield the transforms of an argument."""
     if isinstance(augment, str):
         augment = STANDARD if augment == "standard" else {augment: {}}
+    if isinstance(augment, Compose):
+        augment = augment.transforms
     if augment is None:
         return
-    if isinstance(augment, Compose):
-        yield from _resolve(augment.transforms, sfreq)
-    elif isinstance(augment, Transform):
+    if isinstance(augment, Transform):
         _check_not_mixing(type(augment).__name__)
         yield augment
     elif isinstance(augment, Mapping):

@@ -20,7 +20,6 @@ from braindecode_censor.trials.stored import (
 
 __all__ = [
     "SIGNALS",
-    "StoredTrials",
     "TrialLoader",
     "Trials",
     "check_labels",
@@ -37,8 +36,8 @@ SIGNALS = ("eeg", "ecog", "emg", "seeg")
 class Trials(Dataset):
     """A dataset whose items are whole batches when it is indexed by a list."""
 
-    def __init__(self, x, y=None, subjects=None):
-        self.x = x
+    def __init__(self, x, y=None, subjects=None, pinned=False):
+        self.x, self.pinned = x, pinned
         device = getattr(x, "device", None)
         self.y = torch.zeros(len(x), dtype=torch.int64, device=device) if y is None else y
         self.subjects = subjects
@@ -57,7 +56,10 @@ class Trials(Dataset):
         return x, self.y[idx]
 
     def take(self, idx):
-        """Return the signals of some trials."""
+        """Return the signals of some trials; stored ones are read, and normalised, now."""
+        if isinstance(self.x, StoredSignals):
+            x = torch.as_tensor(self.x[idx.numpy()], dtype=torch.float32)
+            return x.pin_memory() if self.pinned else x
         return self.x.index_select(0, idx)  # This copies whole trials, twice as fast as x[idx].
 
     def compute_moments(self, lag_moments, idx):
@@ -74,19 +76,6 @@ class Trials(Dataset):
             return None
         last, version, idx = self._last
         return self.moments.index_select(0, idx) if x is last and x._version == version else None
-
-
-class StoredTrials(Trials):
-    """Trials whose signals are read, and normalised, batch by batch."""
-
-    def __init__(self, x, y=None, subjects=None, pinned=False):
-        super().__init__(x, y, subjects)
-        self.pinned = pinned
-
-    def take(self, idx):
-        """Return the signals of some trials."""
-        x = torch.as_tensor(self.x[idx.numpy()], dtype=torch.float32)
-        return x.pin_memory() if self.pinned else x
 
 
 class TrialLoader(DataLoader):

@@ -9,7 +9,6 @@ from braindecode_censor.trials.affine import (
     CHUNK,
     SubjectMaps,
     affine_map,
-    check_estimator,
     is_constant,
     mean_description,
     summarize,
@@ -74,7 +73,7 @@ def normalize_subjects(X, subjects, strategy, estimator="lwf"):
     if strategy in TRIALWISE:
         return map_trials(signals, TRIALWISE[strategy])
     trial_labels = read_labels(X, subjects, len(signals))
-    labels, statistics = subject_statistics(signals, trial_labels, strategy, check_estimator(estimator))
+    labels, statistics = subject_statistics(signals, trial_labels, strategy, estimator)
     return map_subjects(signals, trial_labels, labels, statistics, strategy)
 
 

@@ -5,11 +5,12 @@ import warnings
 from typing import ClassVar
 
 import numpy as np
+from pyriemann.geometry.covariance import cov_est_functions
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from braindecode_censor._check import check_choice, check_parameters, check_positive
-from braindecode_censor.trials.affine import affine_map, check_estimator, mean_description, shrink, summarize
+from braindecode_censor.trials.affine import affine_map, mean_description, shrink, summarize
 from braindecode_censor.trials.dataset import read_signals
 from braindecode_censor.trials.normalizations import (
     NORMALIZATIONS,
@@ -27,6 +28,7 @@ __all__ = ["StreamingNormalizer", "SubjectNormalizer"]
 _CONSTRAINTS = {
     "strategy": (check_choice, NORMALIZATIONS),
     "prior": (check_positive, True),
+    "estimator": (check_choice, cov_est_functions),
 }
 
 
@@ -102,13 +104,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         self.estimator = estimator
 
     def fit(
-        self,
-        X,
-        y=None,
-        subjects=None,
-        X_target_unlabeled=None,
-        X_target_labeled=None,
-        y_target_labeled=None,
+        self, X, y=None, subjects=None, X_target_unlabeled=None, X_target_labeled=None, y_target_labeled=None
     ):
         """Estimate the statistics of the training subjects, and of the target subject if there are trials.
 
@@ -135,13 +131,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         return self._add_targets(X_target_unlabeled, X_target_labeled)
 
     def fit_transform(
-        self,
-        X,
-        y=None,
-        subjects=None,
-        X_target_unlabeled=None,
-        X_target_labeled=None,
-        y_target_labeled=None,
+        self, X, y=None, subjects=None, X_target_unlabeled=None, X_target_labeled=None, y_target_labeled=None
     ):
         """Fit, and normalise each training trial with the statistic of its subject.
 
@@ -187,7 +177,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
 
     def _fit(self, signals, subjects, train_idx=None):
         """Set the fitted attributes; return the labels and the statistics of all subjects."""
-        self._check_parameters()
+        check_parameters(self, _CONSTRAINTS)
         if self.strategy in TRIALWISE:
             self._set_statistics(signals.shape[1], np.empty(0), None)
             return None
@@ -196,12 +186,8 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         self._set_statistics(signals.shape[1], labels[is_fitted], statistics[is_fitted])
         return labels, statistics
 
-    def _check_parameters(self):
-        check_parameters(self, _CONSTRAINTS)
-        check_estimator(self.estimator)
-
     def _read_labels(self, X, subjects, signals):
-        self._check_parameters()  # First, because an unknown strategy may need no labels.
+        check_parameters(self, _CONSTRAINTS)  # First, because an unknown strategy may need no labels.
         return None if self.strategy in TRIALWISE else read_labels(X, subjects, len(signals))
 
     def _set_statistics(self, n_chans, subjects, statistics):
@@ -259,7 +245,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
             Fitted normaliser.
         """
         normalizer = cls(strategy, prior, estimator)
-        normalizer._check_parameters()
+        check_parameters(normalizer, _CONSTRAINTS)
         normalizer._set_statistics(n_chans, np.asarray(subjects), statistics)
         return normalizer
 

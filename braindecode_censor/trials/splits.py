@@ -49,7 +49,7 @@ def validation_subject(subjects, all_subjects=None):
     """
     present = np.unique(np.asarray(subjects))
     if all_subjects is not None:
-        return _successor(present, list(all_subjects), _missing_subjects(present, list(all_subjects)))
+        return _successor(present, list(all_subjects))
     numbers = _numbers(present)
     if numbers is None:
         _warn_unknown_subjects(present)
@@ -81,23 +81,18 @@ def split_subject(subjects, valid_subject):
     return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
 
 
-def _successor(present, all_subjects, missing):
-    index = {subject: k for k, subject in enumerate(all_subjects)}
-    start = sum(index[subject] for subject in missing) + len(missing)
+def _successor(present, all_subjects):
     present = set(present.tolist())
-    rotated = (all_subjects[(start + step) % len(all_subjects)] for step in range(len(all_subjects)))
-    return np.asarray(next(subject for subject in rotated if subject in present))[()]
-
-
-def _missing_subjects(present, all_subjects):
-    unknown = sorted(set(present.tolist()) - set(all_subjects))
+    unknown = sorted(present - set(all_subjects))
     if unknown:
         raise ValueError(
             f"all_subjects={all_subjects!r} lacks the subjects {unknown}: it must list every subject of the study, "
             "with the same type as the subject labels."
         )
-    present = set(present.tolist())
-    return [subject for subject in all_subjects if subject not in present]
+    missing = [k for k, subject in enumerate(all_subjects) if subject not in present]
+    start = (sum(missing) + len(missing)) % len(all_subjects)
+    rotated = all_subjects[start:] + all_subjects[:start]
+    return np.asarray(next(subject for subject in rotated if subject in present))[()]
 
 
 def _numbers(present):

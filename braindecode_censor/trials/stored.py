@@ -3,15 +3,7 @@
 import numpy as np
 from torch.utils.data import ConcatDataset, Dataset
 
-__all__ = [
-    "BLOCK",
-    "LARGEST_COPY",
-    "StoredSignals",
-    "check_finite",
-    "is_stored",
-    "read_blocks",
-    "targets_of",
-]
+__all__ = ["BLOCK", "LARGEST_COPY", "StoredSignals", "check_finite", "is_stored", "read_blocks", "targets_of"]
 
 #: Bytes of a dataset above which it is not copied into memory. Files (memmap, zarr, HDF5) never are.
 LARGEST_COPY = 2**31
@@ -54,9 +46,8 @@ class StoredSignals:
         idx = np.flatnonzero(idx) if idx.dtype == bool else idx
         if idx.ndim == 0:
             return self[idx[None]][0]
-        block = _read(self.source, idx if self.rows is None else self.rows[idx]).astype(
-            self.dtype, copy=False
-        )
+        rows = idx if self.rows is None else self.rows[idx]
+        block = _read(self.source, rows).astype(self.dtype, copy=False)
         check_finite(block, idx)
         return block if self.function is None else self.function(block, idx)
 

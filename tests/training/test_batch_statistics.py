@@ -1,4 +1,4 @@
-"""Batch norms of one person: the formula, for every kind of layer, and the fast way of EEGNet."""
+"""Adapted batch-norm statistics follow their formula, for every type of layer and in the fast EEGNet."""
 
 import copy
 
@@ -8,10 +8,10 @@ from braindecode.models import EEGNet
 from torch import nn
 
 from braindecode_censor import FastEEGNet
-from braindecode_censor.training.batch_statistics import SubjectStatistics, adapt_batch_norms
+from braindecode_censor.training.batch_statistics import adapt_batch_norms
 
 
-def test_batch_norm_statistics_are_the_formula():
+def test_shrunk_statistics():
     torch.manual_seed(0)
     layer = nn.BatchNorm2d(3).eval()
     layer.running_mean.copy_(torch.tensor([1.0, 2.0, 3.0]))
@@ -27,7 +27,7 @@ def test_batch_norm_statistics_are_the_formula():
     )
 
 
-def test_without_a_prior_they_are_torchs_own():
+def test_statistics_without_prior_equal_torch():
     """Two batch norms in a row, the second of which sees what the first makes of the trials."""
     torch.manual_seed(0)
     theirs = nn.Sequential(nn.BatchNorm1d(4, momentum=1.0), nn.Tanh(), nn.BatchNorm1d(4, momentum=1.0))
@@ -40,8 +40,8 @@ def test_without_a_prior_they_are_torchs_own():
 
 
 @pytest.mark.parametrize("n_trials", [1, 40, 65])
-def test_fast_eegnet_finds_the_statistics_of_the_stock_one(monkeypatch, n_trials):
-    """In its own order: only one trial, which tells what there is to adapt, goes the long way."""
+def test_fast_eegnet_equals_the_stock_one(monkeypatch, n_trials):
+    """In its own order of computation; only the trial that lists the layers takes the stock forward."""
     torch.manual_seed(0)
     sizes = {
         "n_chans": 5,
@@ -54,14 +54,14 @@ def test_fast_eegnet_finds_the_statistics_of_the_stock_one(monkeypatch, n_trials
     theirs.load_state_dict(ours.state_dict())
     x = torch.randn(n_trials, 5, 96) * 3 + 1
     adapt_batch_norms(theirs, x, prior=3.0, device="cpu")
-    stock, the_long_way = EEGNet.forward, []
-    monkeypatch.setattr(EEGNet, "forward", lambda self, x: the_long_way.append(len(x)) or stock(self, x))
+    stock, stock_calls = EEGNet.forward, []
+    monkeypatch.setattr(EEGNet, "forward", lambda self, x: stock_calls.append(len(x)) or stock(self, x))
     adapt_batch_norms(ours, x, prior=3.0, device="cpu")
-    assert the_long_way == [1]
-    assert not any(part.training for part in ours.modules())
-    found = ours.state_dict()
+    assert stock_calls == [1]
+    assert not any(layer.training for layer in ours.modules())
+    state = ours.state_dict()
     for name, tensor in theirs.state_dict().items():
-        torch.testing.assert_close(found[name], tensor, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(state[name], tensor, rtol=1e-4, atol=1e-5)
 
 
 class _Twice(nn.Module):
@@ -73,13 +73,13 @@ class _Twice(nn.Module):
         return self.norm(torch.cat([self.norm(x), x + 2], dim=2))
 
 
-def test_a_layer_that_is_called_twice_counts_both_calls():
+def test_layer_that_is_called_twice():
     torch.manual_seed(0)
     module, x = _Twice().eval(), torch.randn(70, 3, 8) * 2
-    seen = torch.cat([x, module.norm(x).detach(), x + 2], dim=2).transpose(0, 1).flatten(1)
+    inputs = torch.cat([x, module.norm(x).detach(), x + 2], dim=2).transpose(0, 1).flatten(1)
     adapt_batch_norms(module, x, prior=0.0, device="cpu")
-    torch.testing.assert_close(module.norm.running_mean, seen.mean(1))
-    torch.testing.assert_close(module.norm.running_var, seen.var(1))
+    torch.testing.assert_close(module.norm.running_mean, inputs.mean(1))
+    torch.testing.assert_close(module.norm.running_var, inputs.var(1))
 
 
 class _Frozen(nn.BatchNorm1d):
@@ -104,7 +104,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_every_kind_of_batch_norm_is_adapted(name):
+def test_types_of_batch_norm(name):
     torch.manual_seed(0)
     layer = copy.deepcopy(LAYERS[name]).eval()
     x = torch.randn(130, 3, 6, dtype=layer.weight.dtype) * 3 + 1
@@ -115,7 +115,7 @@ def test_every_kind_of_batch_norm_is_adapted(name):
     assert not layer.training and layer.momentum == LAYERS[name].momentum
 
 
-def test_an_error_on_the_way_leaves_the_statistics_as_they_were():
+def test_error_restores_the_statistics():
     class Breaking(nn.Module):
         def forward(self, x):
             if len(x) > 1:
@@ -129,20 +129,8 @@ def test_an_error_on_the_way_leaves_the_statistics_as_they_were():
         torch.testing.assert_close(layer.state_dict()[name], tensor)
 
 
-def test_a_single_number_is_adapted_to_without_torchs_error():
+def test_single_number():
     layer = nn.BatchNorm1d(2).eval()
     adapt_batch_norms(nn.Sequential(layer), torch.tensor([[4.0, -4.0]]), prior=1.0, device="cpu")
     assert layer.running_mean.tolist() == [2, -2] and layer.running_var.tolist() == [0.5, 0.5]
     assert layer.momentum == 0.1 and layer.num_batches_tracked == 0
-
-
-def test_trial_by_trial_is_the_block():
-    layer, x = nn.BatchNorm1d(2).eval(), torch.randn(30, 2, 7)
-    statistics = SubjectStatistics(layer, prior=4.0)
-    for trial in x:
-        statistics.add(layer, (trial[None],))
-        statistics.n_trials += 1
-    statistics.write()
-    block = nn.BatchNorm1d(2).eval()
-    adapt_batch_norms(nn.Sequential(block), x, 4.0, "cpu")
-    torch.testing.assert_close(layer.running_var, block.running_var)

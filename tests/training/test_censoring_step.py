@@ -1,4 +1,4 @@
-"""One censoring step: whose critic says what the penalty is, and what an epoch's end says of it."""
+"""The censoring step, its critic, and the numbers of an epoch."""
 
 import copy
 
@@ -15,7 +15,7 @@ from braindecode_censor.training.monitor import N_MONITORED, EpochMonitor
 
 @pytest.mark.parametrize("critic_steps", [1, 3])
 @pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)
-def test_the_penalty_asks_the_critic_before_its_last_step(method, mode, critic_steps):
+def test_penalty_is_computed_before_the_last_critic_step(method, mode, critic_steps):
     by_hand, penalty = make_penalty(method, mode), make_penalty(method, mode)
     step = CensoringStep(penalty, 1e-2, critic_steps, random_state=3)
     generator, optimizer = torch.Generator().manual_seed(3), None
@@ -44,7 +44,7 @@ def test_the_penalty_asks_the_critic_before_its_last_step(method, mode, critic_s
         torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
 
 
-def test_without_a_gradient_the_numbers_are_the_same():
+def test_numbers_without_gradient_are_equal():
     z, s, y = make_batch("balanced")
     steps = [CensoringStep(make_penalty("adv", "complementary"), 1e-2) for _ in range(2)]
     for _ in range(3):
@@ -53,7 +53,7 @@ def test_without_a_gradient_the_numbers_are_the_same():
         torch.testing.assert_close(numbers, same)
 
 
-def test_a_copied_step_goes_on_as_the_first_and_apart_from_it():
+def test_copied_step_is_independent():
     z, s, y = make_batch("balanced")
     step = CensoringStep(make_penalty("adv", "complementary"), critic_lr=1e-2)
     for _ in range(3):
@@ -67,30 +67,30 @@ def test_a_copied_step_goes_on_as_the_first_and_apart_from_it():
     torch.testing.assert_close(step(z, s, y)[0], moved)
 
 
-def test_one_trial_pushes_nothing_and_trains_no_critic():
+def test_single_trial_has_zero_gradient():
     z, s, y = make_batch("balanced")
     step = CensoringStep(make_penalty("adv", "marginal"))
-    with pytest.warns(UserWarning, match="held fewer than two subjects"):
+    with pytest.warns(UserWarning, match="fewer than two subjects"):
         gradient, numbers = step(z[:1], s[:1], y[:1])
     assert gradient.abs().max() == 0 and numbers[1].isnan()
 
 
-class Silent(Measure):
-    """A measure that has nothing to say, and says it without a graph."""
+class Constant(Measure):
+    """A measure whose value is a constant."""
 
     def censor(self, z, batch):
         return z.new_zeros(())
 
 
 @pytest.mark.parametrize("mode", ["marginal", "complementary"])
-def test_a_value_without_graph_pushes_nothing(mode):
+def test_constant_penalty_has_zero_gradient(mode):
     z, s, y = make_batch("balanced")
-    gradient, _ = CensoringStep(make_penalty(Silent, mode))(z, s, y)
+    gradient, _ = CensoringStep(make_penalty(Constant, mode))(z, s, y)
     assert gradient.abs().max() == 0
 
 
 class OwnNetwork(Adversary):
-    """Judges with a network of a user's own."""
+    """An adversary with another network."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -98,7 +98,7 @@ class OwnNetwork(Adversary):
 
 
 class Embedded(nn.Module):
-    """A network that looks classes up."""
+    """A network with an embedding of the classes."""
 
     def __init__(self, n_features, n_subjects, n_classes):
         super().__init__()
@@ -111,7 +111,7 @@ class Embedded(nn.Module):
 
 
 @pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
-def test_a_critic_of_ones_own_learns(mode):
+def test_user_critic_learns(mode):
     z, s, y = make_batch("balanced")
     step = CensoringStep(make_penalty(OwnNetwork, mode), critic_lr=1e-1)
     losses = [step(z, s, y)[1][1] for _ in range(40)]
@@ -119,7 +119,7 @@ def test_a_critic_of_ones_own_learns(mode):
 
 
 class Counted(Measure):
-    """Says on how many trials it was asked."""
+    """Reports the number of trials."""
 
     def censor(self, z, batch):
         return z.square().sum()
@@ -129,25 +129,25 @@ class Counted(Measure):
 
 
 @pytest.mark.parametrize("has_critic", [False, True])
-def test_critics_are_judged_on_many_trials_and_other_measures_on_one_batch(has_critic):
+def test_critics_are_monitored_on_many_trials(has_critic):
     measure = type("Counted", (Counted,), {"has_critic": has_critic})(6, 4)
     z, s, y = make_batch("balanced")
     monitor, penalty = EpochMonitor(), Penalty([measure], "marginal", 4)
     for k in range(6):
         monitor.add((torch.tensor(float(k)),) * 2, z, s, y)
-    found = monitor.report(penalty)
+    report = monitor.report(penalty)
     n_batches = -(-N_MONITORED // len(z)) if has_critic else 1
     assert n_batches in (1, 4)
-    assert found == {"penalty": 2.5, "critic_loss": 2.5, "n_trials": n_batches * len(z)}
+    assert report == {"penalty": 2.5, "critic_loss": 2.5, "n_trials": n_batches * len(z)}
 
 
-def test_the_monitor_puts_chance_beside_the_accuracy():
+def test_monitor_reports_chance():
     z, s, y = make_batch("unbalanced")
     step, monitor = CensoringStep(make_penalty("adv", "marginal"), 1e-2), EpochMonitor()
     for _ in range(60):
         numbers = step(z, s, y)[1]
     monitor.add(numbers, z, s, y)
-    found = monitor.report(step.penalty)
-    assert found["chance"] == pytest.approx(14 / 36)
-    assert found["accuracy"] > 0.9
+    report = monitor.report(step.penalty)
+    assert report["chance"] == pytest.approx(14 / 36)
+    assert report["accuracy"] > 0.9
     assert EpochMonitor().report(step.penalty) == {}

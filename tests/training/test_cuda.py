@@ -1,4 +1,4 @@
-"""Does it train on a GPU, the same as on a CPU up to rounding, without waiting for the device in each batch?"""
+"""Training on a GPU equals training on a CPU up to rounding."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,5 @@
-"""Does the estimator follow scikit-learn's rules and its protocol, for any shape of data?"""
+"""The estimator follows the rules of scikit-learn and its protocol, for any shape of data."""
 
-import inspect
 import pickle
 
 import mne
@@ -9,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from braindecode.datasets import create_from_X_y
-from rhythms import METHODS, MODES, simulate
+from rhythms import simulate
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneGroupOut, cross_validate
@@ -27,7 +26,7 @@ def _fit(data, quick, **options):
 # --- scikit-learn ---------------------------------------------------------------------------------------
 
 
-def test_clone_of_a_fitted_estimator_is_unfitted_and_knows_no_data(data, quick):
+def test_clone_is_unfitted(data, quick):
     clf = _fit(data, quick, weight=3.0, all_subjects=[1, 2, 3, 4, 5])
     copy = clone(clf)
     assert not hasattr(copy, "module_")
@@ -39,7 +38,7 @@ def test_clone_of_a_fitted_estimator_is_unfitted_and_knows_no_data(data, quick):
     assert clf.fit(*narrow).features(narrow[0]).shape[0] == 160
 
 
-def test_set_params_takes_effect_at_the_next_fit(data, quick):
+def test_set_params_before_fit(data, quick):
     x, y, subjects = data
     clf = CensoredEEGClassifier(penalty="mmd", weight=1.0, **quick).fit(x, y, subjects)
     clf.set_params(penalty="adv", weight=0.5, censoring="conditional").fit(x, y, subjects)
@@ -48,17 +47,6 @@ def test_set_params_takes_effect_at_the_next_fit(data, quick):
     assert "subject_accuracy" in clf.history[-1]
     clf.set_params(penalty=None).fit(x, y, subjects)
     assert not any(isinstance(callback, Censor) for _, callback in clf.callbacks_)
-
-
-def test_grid_search_with_subject_grouped_splits(data, quick):
-    x, y, subjects = data
-    grid = {"weight": [0.1, 10.0], "penalty": ["mmd", "adv"]}
-    clf = CensoredEEGClassifier(**{**quick, "max_epochs": 1})
-    search = GridSearchCV(clf, grid, cv=GroupKFold(2), scoring="balanced_accuracy", error_score="raise")
-    search.fit(x, y, groups=subjects, subjects=subjects)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert len(search.cv_results_["params"]) == 4
-    assert search.best_estimator_.weight in grid["weight"]
 
 
 def test_grid_search_with_metadata_routing(data, quick):
@@ -82,21 +70,11 @@ def test_pipeline(data, quick):
     assert pipeline[-1].transform(x).shape == pipeline[-1].features(x).shape
 
 
-NAMES = [
-    [1, 2, 3, 4, 5],
-    [3, 11, 12, 40, 7],
-    ["anna", "bert", "cleo", "dora", "emil"],
-    ["S8", "S9", "S10", "S11", "S12"],
-]
-
-
-@pytest.mark.parametrize("names", NAMES, ids=str)
-def test_each_subject_validates_once_in_a_leave_one_subject_out_run(data, paper, names):
+@pytest.mark.parametrize("names", [["anna", "bert", "cleo", "dora", "emil"], [8, 9, 10, 11, 12]], ids=str)
+def test_each_subject_validates_once(data, paper, names):
     x, y, subjects = data
     subjects = np.asarray(names)[subjects - 1]
-    clf = CensoredEEGClassifier(
-        all_subjects=None if names[0] in (1, "S8") else names, **{**paper, "max_epochs": 1}
-    )
+    clf = CensoredEEGClassifier(all_subjects=None if names[0] == 8 else names, **{**paper, "max_epochs": 1})
     result = cross_validate(
         clf,
         x,
@@ -128,6 +106,7 @@ def test_defaults(data):
     assert (clf.penalty, clf.censoring, clf.weight) == ("mmd", "conditional", 0.3)
     assert (clf.lr, clf.max_steps, clf.max_epochs, clf.valid_subject) == (3e-3, 1500, None, None)
     clf.set_params(max_steps=2).fit(*data)
+    assert clf.best_epoch_ is None and np.isnan(clf.valid_score_) and "valid_loss" not in clf.history[-1]
     assert type(clf.optimizer_) is torch.optim.AdamW and clf.optimizer_.defaults["weight_decay"] == 0.01
     assert clf.batches_.shape[1] == 2  # classes of a batch
     assert type(clf.module_.final_layer[-1]).__name__.endswith("LinearWithConstraint")
@@ -136,7 +115,7 @@ def test_defaults(data):
     assert np.array_equal(old.predict_proba(data[0]), clf.predict_proba(data[0]))
 
 
-def test_people_who_validate_are_normalised_by_themselves_and_change_nothing_else(data, quick):
+def test_validation_subject_has_its_own_statistics(data, quick):
     x, y, subjects = data
     loud = np.where((subjects == 2)[:, None, None], 30 * x + 4, x).astype("float32")
     one, two = (_fit((signals, y, subjects), quick, valid_subject=2) for signals in (x, loud))
@@ -145,8 +124,8 @@ def test_people_who_validate_are_normalised_by_themselves_and_change_nothing_els
     assert one.history[:, "train_loss"] == two.history[:, "train_loss"]
 
 
-def test_leakage_is_that_of_people_normalised_as_in_training(data, quick):
-    """Gains of people, which training never sees, are no leak."""
+def test_features_normalise_as_in_training(data, quick):
+    """Gains of subjects, which normalisation removes, are no leakage."""
     x, y, subjects = data
     clf = _fit(data, quick)
     loud = (x * subjects[:, None, None] ** 2).astype("float32")
@@ -154,7 +133,7 @@ def test_leakage_is_that_of_people_normalised_as_in_training(data, quick):
     assert np.abs(clf.features(x) - clf.features(loud)).max() > 0.1
 
 
-def test_the_weights_of_the_epoch_of_minimum_validation_loss_are_kept(data, paper):
+def test_best_epoch_has_the_minimum_validation_loss(data, paper):
     x, y, subjects = data
     clf = _fit(data, paper, max_epochs=12, lr=0.05, penalty=None)
     losses = clf.history[:, "valid_loss"]
@@ -168,13 +147,12 @@ def test_the_weights_of_the_epoch_of_minimum_validation_loss_are_kept(data, pape
     assert clf.valid_score_ == pytest.approx(np.mean(recalls))
 
 
-def test_patience_stops_early(data, paper):
+def test_patience(data, paper):
     clf = _fit(data, paper, max_epochs=60, lr=0.05, patience=3, penalty=None)
     assert len(clf.history) == clf.best_epoch_ + 3 < 60
-    assert clf.complete_
 
 
-def test_class_weights_come_from_the_training_part_alone(paper):
+def test_class_weights_of_training_subjects(paper):
     x, y, subjects = simulate(n_classes=4)
     y = np.minimum(y, 1)  # three of four trials are class 1
     y[subjects == 1] = 0  # the validation subject has other proportions
@@ -189,7 +167,7 @@ def test_class_weights_come_from_the_training_part_alone(paper):
     assert CensoredEEGClassifier(class_weighted=False, **paper).fit(x, y, subjects).class_weight_ is None
 
 
-def test_the_validation_subject_is_never_trained_on(data, paper):
+def test_validation_subject_is_not_trained_on(data, paper):
     """Its trials may choose the epoch, nothing else: with one epoch they choose nothing."""
     x, y, subjects = data
     spoilt = x.copy()
@@ -211,8 +189,8 @@ def test_batch_norm_momentum(data, quick):
 # --- shapes ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("method", "mode"), zip(METHODS, MODES + MODES))
-def test_the_size_of_asl_33_classes_with_3_trials_each(method, mode):
+@pytest.mark.parametrize(("method", "mode"), [("adv", "conditional"), ("pairmmd", "complementary")])
+def test_33_classes_with_3_trials_each(method, mode):
     x, y, subjects = simulate(n_subjects=4, n_trials=99, n_classes=33, n_chans=1, n_times=64)
     clf = CensoredEEGClassifier(penalty=method, censoring=mode, weight=1.0, max_epochs=2, module__F1=4)
     clf.fit(x, y, subjects)
@@ -226,7 +204,7 @@ def test_the_size_of_asl_33_classes_with_3_trials_each(method, mode):
 
 
 @pytest.mark.parametrize("labels", [[5, 9], ["left", "right"], [-1, 1]], ids=str)
-def test_labels_of_any_kind(data, quick, labels):
+def test_class_labels_of_any_type(data, quick, labels):
     x, y, subjects = data
     clf = _fit((x, np.asarray(labels)[y], subjects), quick)
     reference = _fit(data, quick)
@@ -235,7 +213,7 @@ def test_labels_of_any_kind(data, quick, labels):
     assert clf.score(x, np.asarray(labels)[y]) == reference.score(x, y)
 
 
-def test_epochs_carry_their_subjects(data, paper):
+def test_epochs(data, paper):
     x, y, subjects = data
     info = mne.create_info(4, sfreq=96.0, ch_types="eeg")
     epochs = mne.EpochsArray(x * 1e-6, info, metadata=pd.DataFrame({"subject": subjects}), verbose="error")
@@ -244,7 +222,7 @@ def test_epochs_carry_their_subjects(data, paper):
     np.testing.assert_allclose(clf.predict_proba(epochs), _fit(data, paper).predict_proba(x), atol=1e-3)
 
 
-def test_braindecode_datasets_carry_subjects_and_targets(data, paper):
+def test_braindecode_dataset(data, paper):
     x, y, subjects = data
     dataset = create_from_X_y(x, y, drop_last_window=False, sfreq=96)
     dataset.set_description({"subject": subjects.tolist()})
@@ -252,11 +230,11 @@ def test_braindecode_datasets_carry_subjects_and_targets(data, paper):
     assert clf.valid_subject_ == 1
     reference = _fit(data, paper).predict_proba(x)
     np.testing.assert_allclose(clf.predict_proba(dataset), reference, atol=1e-3)
-    part = torch.utils.data.Subset(dataset, range(40, 60))
-    np.testing.assert_allclose(clf.predict_proba(part), reference[40:60], atol=1e-3)
+    subset = torch.utils.data.Subset(dataset, range(40, 60))
+    np.testing.assert_allclose(clf.predict_proba(subset), reference[40:60], atol=1e-3)
 
 
-def test_an_unfitted_estimator_travels_to_other_processes(quick):
+def test_pickle_of_an_unfitted_estimator(quick):
     clf = CensoredEEGClassifier(penalty="adv", weight=0.3, **quick)
     assert pickle.loads(pickle.dumps(clf)).get_params(deep=False) == clf.get_params(deep=False)
 
@@ -269,7 +247,7 @@ def test_tensors_lists_and_integers(data, quick):
     assert CensoredEEGClassifier(**quick).fit((100 * x).astype(int), y, subjects).predict(x).shape == (160,)
 
 
-def test_options_of_the_penalty_reach_it(data, quick):
+def test_penalty_options(data, quick):
     options = {"penalty": "mige", "penalty__score": "stein", "penalty__reg": 1e-2}
     options["penalty__lengthscale"] = "median"
     clf = _fit(data, quick, **options)
@@ -287,7 +265,7 @@ def test_options_of_the_penalty_reach_it(data, quick):
     assert loaded.get_params()["penalty__gamma"] == 0.6
 
 
-def test_grid_search_over_options_of_the_penalty(data, quick):
+def test_grid_search_over_penalty_options(data, quick):
     x, y, subjects = data
     clf = CensoredEEGClassifier("EEGNet", "pairmmd", **{**quick, "max_epochs": 1})
     grid = {"penalty__pairs": ["clique"], "penalty__size": [2, 3], "penalty__warmup": [0, 1]}
@@ -296,21 +274,9 @@ def test_grid_search_over_options_of_the_penalty(data, quick):
     assert search.best_params_ == {name: getattr(search.best_estimator_, name) for name in grid}
 
 
-def test_numpy_scalars_count_as_pythons(data, quick):
+def test_numpy_scalars(data, quick):
     options = {"max_steps": np.int64(2), "random_state": np.int64(3), "penalty__gamma": np.float32(0.5)}
     clf = CensoredEEGClassifier(penalty="began", **quick, **options).set_params(lr=np.float64(1e-3))
     types = [type(clf.get_params()[name]) for name in (*options, "lr")]
     assert types == [int, int, float, float]
     assert clone(clf).fit(*data).random_state == 3
-
-
-def test_at_most_24_arguments():
-    parameters = inspect.signature(CensoredEEGClassifier).parameters.values()
-    assert len([p for p in parameters if p.kind is not p.VAR_KEYWORD]) <= 24
-
-
-def test_without_validation(data, quick):
-    clf = _fit(data, quick)
-    assert clf.best_epoch_ is None
-    assert np.isnan(clf.valid_score_)
-    assert "valid_loss" not in clf.history[-1]

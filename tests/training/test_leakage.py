@@ -1,4 +1,4 @@
-"""Does the report see what is there, and nothing where nothing is?"""
+"""Probes report the subject leakage that there is, and none where there is none."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def _excess(report, **where):
     return report["excess"].to_numpy()
 
 
-def test_a_code_that_knows_nothing(labels):
+def test_no_leakage_of_noise(labels):
     subjects, y = labels
     z = np.random.default_rng(0).normal(size=(320, 6))
     report = subject_leakage(z, y, subjects)
@@ -28,7 +28,7 @@ def test_a_code_that_knows_nothing(labels):
     assert ((report.low < 0.05) & (report.high > -0.05)).all()
 
 
-def test_a_code_that_is_the_subject(labels):
+def test_code_that_is_the_subject(labels):
     subjects, y = labels
     z = np.eye(4)[subjects] + 0.01 * np.random.default_rng(0).normal(size=(320, 4))
     report = subject_leakage(z, y, subjects)
@@ -36,7 +36,7 @@ def test_a_code_that_is_the_subject(labels):
     np.testing.assert_allclose(report.excess, 0.75)
 
 
-def test_leakage_within_class_is_not_leakage_through_the_class(labels):
+def test_within_class_leakage_excludes_the_class(labels):
     """Subjects 0, 1 do class 0 mostly, subjects 2, 3 class 1; the code knows the class and nothing else."""
     rng = np.random.default_rng(0)
     subjects, _ = labels
@@ -47,7 +47,7 @@ def test_leakage_within_class_is_not_leakage_through_the_class(labels):
     assert np.abs(_excess(report, view="within class")).max() < 0.1
 
 
-def test_only_the_kernel_probe_sees_a_spread(labels):
+def test_kernel_probe_detects_variances(labels):
     """Subjects differ in variance alone, which no linear probe can see."""
     subjects, y = labels
     z = np.random.default_rng(0).normal(size=(320, 4)) * (1 + 4 * (subjects % 2))[:, None]
@@ -66,11 +66,11 @@ def test_halves(labels):
     assert _excess(report, part="second half").min() > 0.7
 
 
-def test_the_interval_covers(labels):
+def test_interval_coverage(labels):
     """Over repetitions, 95 % intervals of a known accuracy hold it about that often."""
     subjects, y = np.tile([0, 1], 100), np.zeros(200)
     truth, covered, widths = 0.8413 - 0.5, [], []  # two normal subjects, two standard deviations apart
-    for seed in range(30):
+    for seed in range(20):
         z = np.random.default_rng(seed).normal(size=(200, 1)) + 2 * subjects[:, None]
         row = subject_leakage(
             z, y, subjects, n_splits=2, n_boot=400, random_state=seed, probes=("logistic",)
@@ -79,10 +79,10 @@ def test_the_interval_covers(labels):
         widths.append(row.high - row.low)
     assert np.mean(covered) >= 0.8
     expected = 2 * 1.96 * np.sqrt(0.8413 * 0.1587 / 200)
-    assert np.mean(widths) == pytest.approx(expected, rel=0.2), "an interval of everything covers, too"
+    assert np.mean(widths) == pytest.approx(expected, rel=0.2), "an infinite interval covers too"
 
 
-def test_the_estimators_report(data, quick):
+def test_report_of_the_estimator(data, quick):
     options = {"probes": ("logistic",), "n_boot": 10}
     clf = CensoredEEGClassifier(penalty="mmd", censoring="complementary", **quick).fit(*data)
     assert set(clf.subject_leakage(*data, **options).part) == {"all", "first half", "second half"}

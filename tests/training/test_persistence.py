@@ -1,11 +1,10 @@
-"""Does a saved estimator predict the same in a new process, and does a bad file say so?"""
+"""A saved estimator predicts the same in a new process, and an invalid file is an error."""
 
 import copy
 import json
 import os
 import pickle
 
-import joblib
 import numpy as np
 import pytest
 import torch
@@ -43,31 +42,31 @@ def fitted(data):
     return CensoredEEGClassifier(**PIPELINE).fit(x, WORDS[y], subjects)
 
 
-def test_save_load_in_a_new_process_predict(data, fitted, tmp_path):
+def test_load_in_a_new_process(data, fitted, tmp_path):
     fitted.save(tmp_path / "clf.safetensors")
-    person = fitted.adapt(data[0][:40], WORDS[data[1][:40]])
-    person.save(tmp_path / "adapted.safetensors")
+    adapted_clf = fitted.adapt(data[0][:40], WORDS[data[1][:40]])
+    adapted_clf.save(tmp_path / "adapted.safetensors")
     np.save(tmp_path / "x.npy", data[0])
     # The process has another hash seed: the key of MOABB's results must not depend on the order of a set.
     (tmp_path / "new_process.py").write_text(NEW_PROCESS)
     done = run_script(tmp_path / "new_process.py", tmp_path, 120, [tmp_path, PIPELINE])
     assert done.code == 0, done.output
     assert f"hash {hash('a word')}" not in done.output
-    found = np.load(tmp_path / "out.npz")
+    loaded = np.load(tmp_path / "out.npz")
     expected = {
         "proba": fitted.predict_proba(data[0]),
         "z": fitted.features(data[0]),
-        "subject": person.predict_proba(data[0]),
+        "subject": adapted_clf.predict_proba(data[0]),
         "adapted": fitted.adapt(data[0][:40]).predict_proba(data[0]),
     }
     for name, values in expected.items():
-        np.testing.assert_array_equal(found[name], values, err_msg=name)
-    assert np.array_equal(found["y"], fitted.predict(data[0]))
+        np.testing.assert_array_equal(loaded[name], values, err_msg=name)
+    assert np.array_equal(loaded["y"], fitted.predict(data[0]))
     digest = get_digest(make_pipeline(CensoredEEGClassifier(**PIPELINE)))
     assert f"digest {digest}" in done.output
 
 
-def test_what_was_fitted_comes_back(data, fitted, tmp_path):
+def test_fitted_attributes_round_trip(data, fitted, tmp_path):
     fitted.save(tmp_path / "clf")
     content = fitted.to_bytes()
     assert content == fitted.to_bytes() == (tmp_path / "clf").read_bytes()
@@ -84,7 +83,7 @@ def test_what_was_fitted_comes_back(data, fitted, tmp_path):
     assert loaded.classes_.tolist() == [0, 1]
 
 
-def test_no_pickle_is_written(fitted, tmp_path):
+def test_file_holds_no_pickle(fitted, tmp_path):
     fitted.save(tmp_path / "clf")
     data = (tmp_path / "clf").read_bytes()
     with pytest.raises(pickle.UnpicklingError):
@@ -92,17 +91,17 @@ def test_no_pickle_is_written(fitted, tmp_path):
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])  # a JSON header and raw numbers are all there is
     names = {f"module.{name}" for name in fitted.module_.state_dict()}
-    assert set(header) - {"__metadata__"} == names | {"normalizer.people"}
+    assert set(header) - {"__metadata__"} == names | {"normalizer.statistics"}
 
 
-class Mine(EEGNet):
+class Custom(EEGNet):
     """A module without a name."""
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"module": Mine},
+        {"module": Custom},
         {
             "module__activation": torch.nn.ReLU
         },  # else the loaded net would have another, and predict something else
@@ -110,7 +109,7 @@ class Mine(EEGNet):
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_what_a_file_cannot_hold_must_be_given(data, quick, tmp_path, options):
+def test_code_must_be_passed_to_load(data, quick, tmp_path, options):
     clf = CensoredEEGClassifier(**options, **quick).fit(*data)
     clf.save(tmp_path / "clf")
     with pytest.raises(ValueError, match=rf"pass load\(path, {next(iter(options))}="):
@@ -119,17 +118,13 @@ def test_what_a_file_cannot_hold_must_be_given(data, quick, tmp_path, options):
     assert np.array_equal(loaded.predict_proba(data[0]), clf.predict_proba(data[0]))
 
 
-def _pickled(clf):
-    return pickle.loads(pickle.dumps(clf))
-
-
-@pytest.mark.parametrize("kind", ["general", "unlabelled", "labelled"])
+@pytest.mark.parametrize("kind", ["general", "labelled"])
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, lambda clf: pickle.loads(pickle.dumps(clf))], ids=["deepcopy", "pickle"]
 )
-def test_a_fitted_estimator_can_be_copied_and_pickled(data, fitted, kind, copied):
+def test_copy_and_pickle(data, fitted, kind, copied):
     x, y = data[0][:40], WORDS[data[1][:40]]
-    clf = {"general": fitted, "unlabelled": fitted.adapt(x), "labelled": fitted.adapt(x, y)}[kind]
+    clf = {"general": fitted, "labelled": fitted.adapt(x, y)}[kind]
     twin = copied(clf)
     assert twin is not clf and twin.module_ is not clf.module_
     assert np.array_equal(twin.predict_proba(data[0]), clf.predict_proba(data[0]))
@@ -139,7 +134,7 @@ def test_a_fitted_estimator_can_be_copied_and_pickled(data, fitted, kind, copied
     assert len(twin.history) == len(clf.history) + 2
 
 
-def test_a_network_that_is_an_object_can_be_copied_but_not_pickled(data, quick):
+def test_module_objects_can_be_copied_but_not_pickled(data, quick):
     options = {name: value for name, value in quick.items() if "module__" not in name}
     clf = CensoredEEGClassifier(
         EEGNet(4, 2, 96, final_layer_with_constraint=True), penalty=None, **options
@@ -151,21 +146,7 @@ def test_a_network_that_is_an_object_can_be_copied_but_not_pickled(data, quick):
     assert twin.weight == 3.0 and not twin.initialized_
 
 
-def test_joblib(data, fitted, tmp_path):
-    joblib.dump(fitted, tmp_path / "clf.joblib")
-    loaded = joblib.load(tmp_path / "clf.joblib")
-    assert np.array_equal(loaded.predict_proba(data[0]), fitted.predict_proba(data[0]))
-
-
-def test_a_file_of_an_older_version_is_refused(fitted, tmp_path):
-    fitted.save(tmp_path / "clf")
-    metadata = {**_metadata(tmp_path / "clf"), "format": "braindecode-censor classifier 1"}
-    save_file(load_file(tmp_path / "clf"), tmp_path / "old", metadata)
-    with pytest.raises(ValueError, match="Files of other versions cannot be read: train again"):
-        CensoredEEGClassifier.load(tmp_path / "old")
-
-
-def test_bad_files(fitted, tmp_path):
+def test_damaged_files(fitted, tmp_path):
     path = tmp_path / "clf"
     fitted.save(path)
     good = path.read_bytes()
@@ -179,6 +160,10 @@ def test_bad_files(fitted, tmp_path):
     path.write_text("name,score\n")
     with pytest.raises(ValueError, match="clf is not a saved braindecode-censor classifier"):
         CensoredEEGClassifier.load(path)
+    metadata = {"format": "braindecode-censor classifier 1"}
+    save_file({"weight": torch.zeros(3)}, path, metadata)
+    with pytest.raises(ValueError, match="Files of other versions cannot be read: train again"):
+        CensoredEEGClassifier.load(path)
     save_file({"weight": torch.zeros(3)}, path)
     with pytest.raises(ValueError, match="its format is None"):
         CensoredEEGClassifier.load(path)
@@ -191,7 +176,7 @@ class Bomb:
         return (os.system, ("touch exploded",))
 
 
-def test_a_pickle_that_runs_code_is_not_run(tmp_path, monkeypatch):
+def test_pickle_is_not_executed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"weight": Bomb()}, "bomb")
     (tmp_path / "bomb2").write_bytes(pickle.dumps(Bomb()))
@@ -201,7 +186,7 @@ def test_a_pickle_that_runs_code_is_not_run(tmp_path, monkeypatch):
     assert not (tmp_path / "exploded").exists()
 
 
-def test_a_header_that_was_tampered_with(fitted, tmp_path):
+def test_invalid_header(fitted, tmp_path):
     path = tmp_path / "clf"
     fitted.save(path)
     tensors, metadata = load_file(path), _metadata(path)
@@ -226,8 +211,3 @@ def test_a_header_that_was_tampered_with(fitted, tmp_path):
 def _metadata(path):
     data = path.read_bytes()
     return json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-
-
-def test_an_unfitted_estimator_cannot_be_saved(tmp_path):
-    with pytest.raises(Exception, match="initialize"):
-        CensoredEEGClassifier().save(tmp_path / "clf")

@@ -1,4 +1,4 @@
-"""Training that goes on: with fewer classes, other people, other parameters, after loading, with other numbers."""
+"""Continued training: with fewer classes, other subjects or parameters, after loading, with new random numbers."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def _equal(a, b):
     return all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_more_epochs(data, quick):
+def test_partial_fit_adds_epochs(data, quick):
     x, y, subjects = data
     clf = _fit(data, quick).partial_fit(x, y, subjects=subjects)
     assert len(clf.history) == 6
@@ -44,7 +44,7 @@ def test_more_epochs(data, quick):
         clf.partial_fit(x[:, :, :-1], y, subjects=subjects)
 
 
-def test_classes_keep_their_places(words, quick):
+def test_classes_keep_their_order(words, quick):
     x, y, subjects = words
     clf = _fit(words, quick, max_epochs=6, lr=1e-2)
     some = y != "a"
@@ -60,22 +60,13 @@ def test_classes_keep_their_places(words, quick):
         clf.partial_fit(x, np.where(y == "a", "d", y), subjects=subjects)
 
 
-def test_warm_start_keeps_them_too(words, quick):
-    x, y, subjects = words
-    clf = _fit(words, quick, warm_start=True)
-    some = y != "a"
-    clf.fit(x[some], y[some], subjects[some])
-    assert clf.classes_.tolist() == ["a", "b", "c"]
-    assert len(clf.history) == 6
-
-
-def test_other_people_judge_anew(data, paper):
+def test_new_validation_subject_resets_the_best_epoch(data, paper):
     x, y, subjects = data
     paper = {**paper, "lr": 0.0}  # every epoch is like the last, so the first is the best
     clf = _fit(data, paper, patience=10)
     before = dict(clf.callbacks_)["best"].loss_
     clf.partial_fit(x, y, subjects=subjects)
-    assert clf.best_epoch_ <= 3  # the same people: what was best stays best
+    assert clf.best_epoch_ <= 3  # The validation subject is the same.
     assert dict(clf.callbacks_)["best"].loss_ == before
     some = subjects != clf.valid_subject_
     clf.set_params(valid_subject=np.unique(subjects[some])[0].item())
@@ -84,7 +75,7 @@ def test_other_people_judge_anew(data, paper):
     assert clf.valid_score_ == clf.history[clf.best_epoch_ - 1, "valid_balanced_accuracy"]
 
 
-def test_patience_counts_this_call(data, paper):
+def test_patience_counts_epochs_of_a_call(data, paper):
     x, y, subjects = data
     clf = _fit(data, {**paper, "lr": 0.0, "batch_norm_momentum": 1e-12}, patience=2)  # nothing moves
     assert len(clf.history) == 3
@@ -92,7 +83,7 @@ def test_patience_counts_this_call(data, paper):
     assert len(clf.history) == 5  # two more without progress
 
 
-def test_parameters_set_in_between_count(data, paper):
+def test_set_params_between_calls(data, paper):
     x, y, subjects = data
     clf = _fit(data, paper, weight=1.0)
     clf.set_params(weight=1000.0, patience=1)
@@ -104,7 +95,7 @@ def test_parameters_set_in_between_count(data, paper):
     assert "censor" not in dict(clf.callbacks_)
 
 
-def test_after_loading_classes_are_weighed(data, quick, tmp_path):
+def test_class_weights_after_loading(data, quick, tmp_path):
     x, y, subjects = data
     few = (y == 0) | (np.arange(len(y)) % 6 == 1)
     clf = _fit((x[few], y[few], subjects[few]), quick, sampling="shuffle")
@@ -127,16 +118,16 @@ def test_seeds(data, quick):
     assert batches[0] != batches[1]
 
 
-def test_without_a_seed_torch_gives_it(data, quick):
-    found = []
+def test_seed_from_torch(data, quick):
+    weights = []
     for seed in (3, 3, 4):
         torch.manual_seed(seed)
-        found.append(_weights(_fit(data, quick, random_state=None)))
-    assert _equal(found[0], found[1])
-    assert not _equal(found[0], found[2])
+        weights.append(_weights(_fit(data, quick, random_state=None)))
+    assert _equal(weights[0], weights[1])
+    assert not _equal(weights[0], weights[2])
 
 
-def test_a_critic_of_a_failed_training_is_gone(data, quick):
+def test_failed_training_leaves_no_critic(data, quick):
     x, y, subjects = data
 
     class Fail(Callback):
@@ -152,7 +143,7 @@ def test_a_critic_of_a_failed_training_is_gone(data, quick):
     clf.partial_fit(x, y, subjects=subjects)
 
 
-def test_a_new_learning_rate_and_a_new_network(data, paper):
+def test_new_learning_rate_and_network(data, paper):
     x, y, subjects = data
     clf = _fit(data, paper)
     clf.set_params(lr=0.5).partial_fit(x, y, subjects=subjects)
@@ -163,46 +154,22 @@ def test_a_new_learning_rate_and_a_new_network(data, paper):
     assert clf.module_.bnorm_temporal.momentum == 0.5
 
 
-def test_every_call_is_a_cycle_of_its_own(data, quick):
-    x, y, subjects = data
-    clf = _fit(data, quick, penalty=None).partial_fit(x, y, subjects=subjects)
-    rates = clf.history[:, "event_lr"]
-    np.testing.assert_allclose(rates[:3], rates[3:])
-    assert rates[2] < rates[0] < rates[1] or rates[2] < rates[1] < rates[0]
-
-
-def test_initialized_before_any_data(data, quick):
-    x, y, subjects = data
-    sizes = {"module__n_chans": 4, "module__n_times": 96, "module__n_outputs": 2}
-    clf = CensoredEEGClassifier(**quick, **sizes).initialize()
-    assert clf.partial_fit(x, y, subjects=subjects).predict(x).shape == (160,)
-    assert clf.criterion_.weight is not None
-
-
-def test_other_weights_of_classes_judge_anew(data, paper):
-    x, y, subjects = data
-    clf = _fit(data, {**paper, "lr": 0.0})
-    fewer = (subjects == clf.valid_subject_) | (y == 0) | (np.arange(len(y)) % 3 == 0)
-    clf.partial_fit(x[fewer], y[fewer], subjects=subjects[fewer])
-    assert clf.best_epoch_ > 3
-
-
-def test_plain_batches_are_drawn_anew_too(data, quick):
+def test_shuffled_batches_differ_between_calls(data, quick):
     x, y, subjects = data
 
     class Look(Callback):
         def on_train_begin(self, net, **kwargs):
-            self.seen = []
+            self.batches = []
 
         def on_batch_end(self, net, batch=None, training=None, **kwargs):
             if training:
-                self.seen.append(batch[0][:, 0, 0].tolist())
+                self.batches.append(batch[0][:, 0, 0].tolist())
 
     look = Look()
     clf = _fit(data, quick, sampling="shuffle", callbacks=[look])
-    calls = [look.seen]
+    calls = [look.batches]
     for _ in range(2):  # unlike the first call, these two draw no weights before
         clf.partial_fit(x, y, subjects=subjects)
-        calls.append(look.seen)
-    assert len({len(seen) for seen in calls}) == 1
+        calls.append(look.batches)
+    assert len({len(batches) for batches in calls}) == 1
     assert calls[0] != calls[1] != calls[2]

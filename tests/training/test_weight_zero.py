@@ -1,16 +1,16 @@
-"""Does weight 0 train exactly what a plain EEGClassifier trains, and does a seed fix everything?"""
+"""Weight 0 trains the same weights as a plain EEGClassifier, and a seed determines all numbers."""
 
 import numpy as np
 import pytest
 import torch
 from braindecode import EEGClassifier
-from rhythms import METHODS, METHODS_AND_MODES, MODES
+from rhythms import METHODS
 from skorch.callbacks import EarlyStopping, LRScheduler
 from skorch.helper import predefined_split
 from torch.utils.data import TensorDataset
 
 from braindecode_censor import PAPER, Censor, CensoredEEGClassifier
-from braindecode_censor.trials.trialwise import zscore
+from braindecode_censor.trials.normalizations import zscore
 
 MODULE = {"module__F1": 4, "module__D": 1, "module__final_layer_with_constraint": True}
 
@@ -41,8 +41,8 @@ def plain(data):
     return _plain(data, None)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_callback_with_weight_zero_changes_nothing(data, plain, method):
+@pytest.mark.parametrize("method", ["adv", "mmd"])
+def test_callback_with_weight_zero_changes_nothing(data, plain, method):
     watched = _plain(data, [Censor(method, "marginal", weight=0, subjects=data[2])])
     _assert_same(_weights(plain), _weights(watched))
     names = ("train_loss", "valid_loss", "valid_acc")
@@ -51,14 +51,7 @@ def test_the_callback_with_weight_zero_changes_nothing(data, plain, method):
     assert all(np.isfinite(watched.history[:, "subject_penalty"]))
 
 
-def test_the_callback_with_a_weight_does_change_the_weights(data, plain):
-    censored = _plain(data, [Censor("mmd", weight=10.0, subjects=data[2])])
-    assert not torch.equal(
-        plain.module_.conv_separable_point.weight, censored.module_.conv_separable_point.weight
-    )
-
-
-def test_the_estimator_with_weight_zero_is_a_plain_classifier_with_the_same_protocol(data):
+def test_estimator_with_weight_zero_is_a_plain_classifier(data):
     """The protocol written out with nothing of ours: stock loader, loss, scheduler, early stopping."""
     x, y, subjects = data
     options = {**PAPER, "weight": 0, "max_epochs": 6, "batch_size": 32, **MODULE}
@@ -95,7 +88,7 @@ def test_the_estimator_with_weight_zero_is_a_plain_classifier_with_the_same_prot
     np.testing.assert_allclose(ours.history[:, "event_lr"], 1e-3 / np.sqrt(np.arange(1, 7)))
 
 
-def test_the_fast_network_trains_the_same_up_to_rounding(data, quick):
+def test_fast_network_equals_stock_up_to_rounding(data, quick):
     x, y, subjects = data
     fits = [
         CensoredEEGClassifier(penalty=None, fast=fast, valid_subject="rotate", **quick).fit(
@@ -108,8 +101,11 @@ def test_the_fast_network_trains_the_same_up_to_rounding(data, quick):
     assert [type(fit.module_).__name__ for fit in fits] == ["FastEEGNet", "EEGNet"]
 
 
-@pytest.mark.parametrize(("method", "mode"), METHODS_AND_MODES)
-def test_one_seed_gives_one_result(data, quick, method, mode):
+@pytest.mark.parametrize(
+    ("method", "mode"),
+    [*zip(METHODS, ["marginal"] * 5), ("pairmmd", "complementary"), ("adv", "conditional")],
+)
+def test_seed_determines_the_result(data, quick, method, mode):
     x, y, subjects = data
 
     def fit(seed):
@@ -130,8 +126,8 @@ def test_one_seed_gives_one_result(data, quick, method, mode):
         assert not torch.equal(first.module_.conv_temporal.weight, other.module_.conv_temporal.weight)
 
 
-@pytest.mark.parametrize("mode", MODES[1:])
-def test_the_fast_path_with_weight_zero_is_the_fast_path_without_a_penalty(data, quick, mode):
+@pytest.mark.parametrize("mode", ["conditional"])
+def test_fast_network_with_weight_zero_equals_no_penalty(data, quick, mode):
     """Also when the moments of the trials are taken once per fit, which starts at eight epochs."""
     options = {**quick, "max_epochs": 8, "censoring": mode, "valid_subject": "rotate"}
     plain, *watched = (

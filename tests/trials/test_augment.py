@@ -1,4 +1,4 @@
-"""Are augmented batches what the options say, reproducible, and the same alone and in a fleet?"""
+"""Augmented batches follow their options, are reproducible, and are equal alone and in a fleet."""
 
 import braindecode.augmentation as A
 import numpy as np
@@ -31,7 +31,7 @@ def make(name, **options):
 # ---- random numbers
 
 
-def test_counted_numbers_are_uniform_and_normal_and_independent():
+def test_random_numbers_are_uniform_normal_and_independent():
     stream = mix(torch.arange(50), 7)
     u = uniform(stream, (400,)).double().numpy()
     assert u.min() >= 0
@@ -51,27 +51,20 @@ def test_noise_is_white():
     assert abs(float((x[:, :, 0] * x[:, :, 1]).mean())) < 0.05
 
 
-def test_numbers_depend_on_every_argument_of_mix():
-    base = mix(torch.tensor([1]), 2, 3)
-    others = [mix(torch.tensor([1]), 2, 4), mix(torch.tensor([1]), 3, 3), mix(torch.tensor([2]), 2, 3)]
-    others += [mix(torch.tensor([2]), 1, 3), mix(torch.tensor([3]), 2, 1)]
-    assert all(base != other for other in others)
+# ---- counted transforms
 
 
-# ---- what each of our own does
-
-
-def test_circular_shift_rolls_every_trial_by_a_few_samples(batch):
+def test_circular_time_shift(batch):
     changed = make("CircularTimeShift", max_shift=0.04).apply(batch, 0)
     shifts = set()
     for old, new in zip(batch, changed):
-        (found,) = [k for k in range(-4, 5) if torch.equal(old.roll(k, -1), new)]
-        shifts.add(found)
+        (shift,) = [k for k in range(-4, 5) if torch.equal(old.roll(k, -1), new)]
+        shifts.add(shift)
     assert len(shifts) > 4
     assert min(shifts) < 0 < max(shifts)
 
 
-def test_the_rarest_numbers_are_finite_too():
+def test_quantiles_of_the_extremes_are_finite():
     """One draw in 2**24 is the last step below one, and a training draws as many."""
     ends = _quantile(torch.tensor([0.0, 1 - 2.0**-24]))
     torch.testing.assert_close(ends, torch.tensor([-5.42, 5.42]), atol=0.01, rtol=0)
@@ -85,7 +78,7 @@ def test_channel_gains_are_log_normal(batch):
     assert abs(logs.mean()) < 0.03
 
 
-def test_channels_are_dropped_whole(batch):
+def test_channels_dropout(batch):
     many = batch.repeat(20, 1, 1)
     changed = make("ChannelsDropout", p_drop=0.1).apply(many, 1)
     dropped = (changed == 0).all(-1)
@@ -93,13 +86,13 @@ def test_channels_are_dropped_whole(batch):
     assert torch.equal(changed[~dropped], many[~dropped])
 
 
-def test_noise_has_its_size(batch):
+def test_gaussian_noise(batch):
     added = make("GaussianNoise", std=0.3).apply(batch, 0) - batch
     assert 0.29 < added.std() < 0.31
     assert abs(added.mean()) < 0.01
 
 
-def test_probability_is_the_share_of_trials_changed(batch):
+def test_probability_is_the_fraction_of_changed_trials(batch):
     many = batch.repeat(20, 1, 1)
     changed = (make("GaussianNoise", probability=0.25).apply(many, 0) != many).any(-1).any(-1)
     assert 0.18 < changed.float().mean() < 0.32
@@ -110,7 +103,7 @@ def test_probability_is_the_share_of_trials_changed(batch):
 
 
 @pytest.mark.parametrize("name", AUGMENTATIONS)
-def test_every_name_changes_signals_reproducibly_and_alike_alone_and_in_a_fleet(batch, name):
+def test_every_name_is_reproducible_alone_and_in_a_fleet(batch, name):
     augmentation, batch = make(name, probability=1.0), batch[:8]
     one = augmentation.apply(batch, step=5)
     assert one.shape == batch.shape
@@ -119,9 +112,9 @@ def test_every_name_changes_signals_reproducibly_and_alike_alone_and_in_a_fleet(
     assert not torch.equal(one, batch)
     assert torch.equal(augmentation.apply(batch, step=5), one), "no hidden state"
     assert torch.equal(make(name, probability=1.0).apply(batch, step=5), one)
-    members = torch.stack([batch.flip(0), batch, batch])
+    replicas = torch.stack([batch.flip(0), batch, batch])
     seeds, steps = torch.tensor([8, 3, 3]), torch.tensor([0, 5, 6])
-    fleet = augmentation.apply_members(members, seeds, steps)
+    fleet = augmentation.apply_replicas(replicas, seeds, steps)
     torch.testing.assert_close(fleet[1], one, rtol=0, atol=1e-6)
     deterministic = {"TimeReverse", "SignFlip", "ChannelsSymmetry"}
     if name not in deterministic:
@@ -129,16 +122,16 @@ def test_every_name_changes_signals_reproducibly_and_alike_alone_and_in_a_fleet(
         assert any(not torch.equal(other, one) for other in later), "another step draws other numbers"
 
 
-def test_no_name_of_braindecodes_is_forgotten():
+def test_every_transform_of_braindecode_has_a_name():
     theirs = {name for name in A.__all__ if isinstance(getattr(A, name), type)}
     left_out = {"Transform", "IdentityTransform", "Compose", "AugmentedDataLoader"}
     assert theirs - left_out - {"Mixup", "SegmentationReconstruction"} <= set(AUGMENTATIONS)
 
 
-# ---- ways to ask
+# ---- the argument
 
 
-def test_all_ways_to_ask(batch):
+def test_names_options_and_objects_are_equivalent(batch):
     expected = make_transforms(["ChannelGains", "CircularTimeShift"], random_state=2).apply(batch, 1)
     same = [
         {"ChannelGains": None, "CircularTimeShift": {}},
@@ -151,7 +144,8 @@ def test_all_ways_to_ask(batch):
     assert not torch.equal(make_transforms(same[0], random_state=3).apply(batch, 1), expected)
 
 
-def test_standard_is_four_small_changes(batch):
+def test_standard(batch):
+    assert make_transforms([]) is make_transforms(None) is None
     standard = make_transforms("standard", random_state=0)
     assert [type(transform).__name__ for transform in standard.transforms] == list(STANDARD)
     assert torch.equal(
@@ -159,13 +153,7 @@ def test_standard_is_four_small_changes(batch):
     )
 
 
-def test_nothing_to_do():
-    assert make_transforms(None) is None
-    assert make_transforms([]) is None
-    assert make_transforms({}) is None
-
-
-def test_own_transforms_work_in_braindecodes_loader(batch):
+def test_loader_of_braindecode(batch):
     dataset = torch.utils.data.TensorDataset(batch, torch.arange(16))
     for transform in (make_transforms("standard"), ChannelGains(random_state=0)):
         loader = A.AugmentedDataLoader(dataset, transforms=transform, batch_size=8)
@@ -177,7 +165,7 @@ def test_own_transforms_work_in_braindecodes_loader(batch):
     assert not torch.equal(first(batch), second(batch)[0])
 
 
-def test_the_seed_is_drawn_from_torch_when_there_is_none(batch):
+def test_seed_from_torch(batch):
     torch.manual_seed(4)
     one, two = (make_transforms("ChannelGains", random_state=None).apply(batch, 0) for _ in range(2))
     torch.manual_seed(4)
@@ -205,12 +193,12 @@ def test_the_seed_is_drawn_from_torch_when_there_is_none(batch):
             r"augment='FrequencyShift' needs sfreq: pass \{'FrequencyShift': \{'sfreq': \.\.\.\}\}",
         ),
         ("ChannelsSymmetry", "augment='ChannelsSymmetry' needs ordered_ch_names"),
-        ("Mixup", "augment='Mixup' joins trials of several people"),
-        (A.Mixup(0.5), "augment='Mixup' joins trials of several people"),
+        ("Mixup", "augment='Mixup' mixes trials of several subjects"),
+        (A.Mixup(0.5), "augment='Mixup' mixes trials of several subjects"),
         ([["Mixup"]], "iterator_train=AugmentedDataLoader"),
         (0.1, r"augment=0.1: pass a name, \{name: options\}"),
     ],
 )
-def test_messages(augment, message):
+def test_invalid_augmentations(augment, message):
     with pytest.raises(ValueError, match=message):
         make_transforms(augment)

@@ -1,8 +1,9 @@
-"""Does every normalisation do what its formula says, and never look at the trials beside the one it maps?"""
+"""Every normalisation is its formula, and maps a trial independently of the trials beside it."""
 
 import json
 import pickle
 import warnings
+from typing import ClassVar
 
 import mne
 import numpy as np
@@ -10,42 +11,53 @@ import pandas as pd
 import pytest
 import torch
 from moabb.datasets.preprocessing import EuclideanAlignment
+from moabb.evaluations import CrossSubjectEvaluation
+from moabb.evaluations.protocols import CrossSubjectMode
+from pyriemann.estimation import Covariances
+from pyriemann.tangentspace import TangentSpace
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.pipeline import make_pipeline
 
-from braindecode_censor.trials.normalize import (
+from braindecode_censor.datasets import ERP, SimulatedSubjects
+from braindecode_censor.trials.normalizations import (
     NORMALIZATIONS,
-    SubjectNormalizer,
-    normalize_people,
-    people_statistics,
+    SUBJECTWISE,
+    TRIALWISE,
+    normalize_subjects,
+    subject_statistics,
 )
+from braindecode_censor.trials.normalize import SubjectNormalizer
 
-PERSONAL = ("subject", "euclidean")
 N_CHANS = 4
 
 
-def people(n_people=3, n_trials=12, n_times=60, seed=0):
-    """Return trials of people who differ by offset, by gain and by how their channels are mixed."""
+def make_trials(n_subjects=3, n_trials=12, n_times=60, seed=0):
+    """Return trials of subjects that differ by offset, by gain and by the mixing of their channels."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n_people, n_trials, N_CHANS, n_times))
-    X *= rng.lognormal(sigma=0.5, size=(n_people, n_trials, 1, 1))
-    mixing = rng.normal(size=(n_people, 1, N_CHANS, N_CHANS)) + 2 * np.eye(N_CHANS)
-    X = mixing @ X + 5 * rng.normal(size=(n_people, 1, N_CHANS, 1))
-    return X.reshape(-1, N_CHANS, n_times), np.repeat(np.arange(n_people), n_trials)
+    X = rng.normal(size=(n_subjects, n_trials, N_CHANS, n_times))
+    X *= rng.lognormal(sigma=0.5, size=(n_subjects, n_trials, 1, 1))
+    mixing = rng.normal(size=(n_subjects, 1, N_CHANS, N_CHANS)) + 2 * np.eye(N_CHANS)
+    X = mixing @ X + 5 * rng.normal(size=(n_subjects, 1, N_CHANS, 1))
+    return X.reshape(-1, N_CHANS, n_times), np.repeat(np.arange(n_subjects), n_trials)
 
 
 @pytest.fixture(scope="module")
-def known():
-    return people()
+def source():
+    return make_trials()
 
 
 @pytest.fixture(scope="module")
-def stranger():
-    return people(1, 20, seed=9)[0]
+def target():
+    return make_trials(1, 20, seed=9)[0]
 
 
 @pytest.fixture
-def fitted(known):
-    return lambda how, **options: SubjectNormalizer(how, **options).fit(known[0], subjects=known[1])
+def fitted(source):
+    return lambda strategy, **options: SubjectNormalizer(strategy, **options).fit(
+        source[0], subjects=source[1]
+    )
 
 
 def quietly(normalizer, X):
@@ -57,32 +69,32 @@ def quietly(normalizer, X):
 # ---- what each normalisation is
 
 
-def test_trial_channel_gives_every_channel_of_every_trial_mean_0_and_variance_1(fitted, stranger):
-    Z = fitted("trial_channel").transform(stranger)
+def test_trial_channel_standardises_every_channel(fitted, target):
+    Z = fitted("trial_channel").transform(target)
     np.testing.assert_allclose(Z.mean(axis=-1), 0, atol=1e-12)
     np.testing.assert_allclose(Z.std(axis=-1), 1)
 
 
-def test_trial_divides_all_channels_by_one_number(fitted, stranger):
-    Z = fitted("trial").transform(stranger)
-    centred = stranger - stranger.mean(axis=-1, keepdims=True)
+def test_trial_keeps_relative_channel_variances(fitted, target):
+    Z = fitted("trial").transform(target)
+    centred = target - target.mean(axis=-1, keepdims=True)
     expected = centred / np.sqrt(centred.var(axis=-1).mean(axis=-1))[:, None, None]
     np.testing.assert_allclose(Z, expected)
-    assert Z.var(axis=-1).std() > 0.1, "which channel is stronger is still to be seen"
+    assert Z.var(axis=-1).std() > 0.1, "which channel is stronger is still to be block"
 
 
-def test_population_is_the_mean_of_peoples_means_and_variances(known, fitted, stranger):
-    X, subjects = known
+def test_population_is_the_mean_of_subject_statistics(source, fitted, target):
+    X, subjects = source
     each = [X[subjects == s].transpose(1, 0, 2).reshape(N_CHANS, -1) for s in range(3)]
     mean = np.mean([x.mean(axis=1) for x in each], axis=0)[:, None]
     std = np.sqrt(np.mean([x.var(axis=1) for x in each], axis=0))[:, None]
-    np.testing.assert_allclose(fitted("population").transform(stranger), (stranger - mean) / std)
+    np.testing.assert_allclose(fitted("population").transform(target), (target - mean) / std)
     trained = SubjectNormalizer("population").fit_transform(X, subjects=subjects)
     np.testing.assert_allclose(trained, (X - mean) / std)
 
 
-def test_person_uses_each_persons_own_mean_and_variance(known):
-    X, subjects = known
+def test_subject_standardises_every_subject(source):
+    X, subjects = source
     Z = SubjectNormalizer("subject").fit_transform(X, subjects=subjects)
     for s in range(3):
         np.testing.assert_allclose(Z[subjects == s].mean(axis=(0, 2)), 0, atol=1e-12)
@@ -90,125 +102,120 @@ def test_person_uses_each_persons_own_mean_and_variance(known):
 
 
 @pytest.mark.parametrize("estimator", ["lwf", "scm", "oas"])
-def test_euclidean_equals_moabbs_alignment_person_by_person(known, estimator):
-    X, subjects = known
+def test_euclidean_equals_alignment_of_moabb(source, estimator):
+    X, subjects = source
     Z = SubjectNormalizer("euclidean", estimator=estimator).fit_transform(X, subjects=subjects)
     for s in range(3):
         expected = EuclideanAlignment(estimator).fit_transform(X[subjects == s])
         np.testing.assert_allclose(Z[subjects == s], expected, rtol=1e-6, atol=1e-6)
 
 
-def test_euclidean_makes_the_mean_covariance_the_identity(known):
-    X, subjects = known
-    Z = SubjectNormalizer("euclidean", estimator="scm").fit_transform(X, subjects=subjects)
-    _, statistics = people_statistics(Z, subjects, "euclidean", "scm")
-    np.testing.assert_allclose(statistics, np.broadcast_to(np.eye(N_CHANS), statistics.shape), atol=1e-10)
+def test_none_is_a_copy(fitted, target):
+    Z = fitted("none").transform(target)
+    assert np.array_equal(Z, target)
+    assert Z is not target
 
 
-def test_none_is_a_copy(fitted, stranger):
-    Z = fitted("none").transform(stranger)
-    assert np.array_equal(Z, stranger)
-    assert Z is not stranger
+# ---- independence
 
 
-# ---- what may not be seen
-
-
-@pytest.mark.parametrize("how", NORMALIZATIONS)
-def test_a_trial_does_not_depend_on_the_trials_beside_it(fitted, stranger, how):
-    for normalizer in (fitted(how), fitted(how).adapt(stranger[:7])):
-        whole = quietly(normalizer, stranger)
-        one_by_one = np.concatenate([quietly(normalizer, trial[None]) for trial in stranger])
+@pytest.mark.parametrize("strategy", NORMALIZATIONS)
+def test_trials_are_independent(fitted, target, strategy):
+    for normalizer in (fitted(strategy), fitted(strategy).adapt(target[:7])):
+        whole = quietly(normalizer, target)
+        one_by_one = np.concatenate([quietly(normalizer, trial[None]) for trial in target])
         np.testing.assert_allclose(whole, one_by_one, atol=1e-5)
-        spoilt = stranger.copy()
+        spoilt = target.copy()
         spoilt[1:] *= 100
         np.testing.assert_allclose(quietly(normalizer, spoilt)[0], whole[0], atol=1e-5)
 
 
-@pytest.mark.parametrize("how", sorted(set(NORMALIZATIONS) - {"population"}))
-def test_a_training_person_does_not_depend_on_the_other_people(known, how):
-    X, subjects = known
-    Z = SubjectNormalizer(how).fit_transform(X, subjects=subjects)
+@pytest.mark.parametrize("strategy", sorted(set(NORMALIZATIONS) - {"population"}))
+def test_training_subjects_are_independent(source, strategy):
+    X, subjects = source
+    Z = SubjectNormalizer(strategy).fit_transform(X, subjects=subjects)
     spoilt = np.where((subjects == 1)[:, None, None], X, 50 * X[::-1])
-    again = SubjectNormalizer(how).fit_transform(spoilt, subjects=subjects)
+    again = SubjectNormalizer(strategy).fit_transform(spoilt, subjects=subjects)
     np.testing.assert_allclose(Z[subjects == 1], again[subjects == 1])
-    np.testing.assert_allclose(normalize_people(X, subjects, how), Z)
+    np.testing.assert_allclose(normalize_subjects(X, subjects, strategy), Z)
 
 
-@pytest.mark.parametrize("how", PERSONAL)
-def test_everybody_counts_alike_however_many_trials_there_are(known, fitted, stranger, how):
-    X, subjects = known
+@pytest.mark.parametrize("strategy", SUBJECTWISE)
+def test_subjects_count_alike_whatever_their_trials(source, fitted, target, strategy):
+    X, subjects = source
     more = np.concatenate([X, np.tile(X[subjects == 0], (3, 1, 1))])
-    unequal = SubjectNormalizer(how).fit(more, subjects=np.concatenate([subjects, np.zeros(36, dtype=int)]))
-    np.testing.assert_allclose(quietly(unequal, stranger), quietly(fitted(how), stranger))
+    unequal = SubjectNormalizer(strategy).fit(
+        more, subjects=np.concatenate([subjects, np.zeros(36, dtype=int)])
+    )
+    np.testing.assert_allclose(quietly(unequal, target), quietly(fitted(strategy), target))
 
 
-# ---- the new person
+# ---- target data
 
 
-@pytest.mark.parametrize("how", PERSONAL)
+@pytest.mark.parametrize("strategy", SUBJECTWISE)
 @pytest.mark.parametrize("name", ["X_target_unlabeled", "X_target_labeled"])
-def test_target_trials_given_to_fit_are_those_given_to_adapt(known, fitted, stranger, how, name):
-    X, subjects = known
-    normalizer = SubjectNormalizer(how).fit(X, subjects=subjects, **{name: stranger[:8]})
-    adapted = fitted(how).adapt(stranger[:8])
-    np.testing.assert_allclose(normalizer.transform(stranger), adapted.transform(stranger))
-    assert not np.allclose(adapted.transform(stranger), quietly(fitted(how), stranger), atol=0.1)
+def test_fit_with_target_data_equals_adapt(source, fitted, target, strategy, name):
+    X, subjects = source
+    normalizer = SubjectNormalizer(strategy).fit(X, subjects=subjects, **{name: target[:8]})
+    adapted = fitted(strategy).adapt(target[:8])
+    np.testing.assert_allclose(normalizer.transform(target), adapted.transform(target))
+    assert not np.allclose(adapted.transform(target), quietly(fitted(strategy), target), atol=0.1)
 
 
-def test_adapt_shrinks_by_its_formula(known, fitted, stranger):
-    normalizer, seen = fitted("subject", prior=5.0), stranger[:3]
+def test_adapt_shrinks_by_its_formula(source, fitted, target):
+    normalizer, block = fitted("subject", prior=5.0), target[:3]
     mean0, var0 = normalizer.population_
-    mean = (5 * mean0 + 3 * seen.mean(axis=(0, 2))) / 8
-    var = (5 * var0 + 3 * seen.var(axis=(0, 2))) / 8
-    expected = (stranger - mean[:, None]) / np.sqrt(var)[:, None]
-    np.testing.assert_allclose(normalizer.adapt(seen).transform(stranger), expected)
+    mean = (5 * mean0 + 3 * block.mean(axis=(0, 2))) / 8
+    var = (5 * var0 + 3 * block.var(axis=(0, 2))) / 8
+    expected = (target - mean[:, None]) / np.sqrt(var)[:, None]
+    np.testing.assert_allclose(normalizer.adapt(block).transform(target), expected)
 
 
-def test_euclidean_adapt_shrinks_the_covariance(fitted, stranger):
-    normalizer, seen = fitted("euclidean", prior=2.0, estimator="scm"), stranger[:3]
-    own = np.mean([np.cov(trial, bias=True) for trial in seen], axis=0)
-    R = (2 * normalizer.population_ + 3 * own) / 5
-    W = normalizer.adapt(seen).affine.weight
+def test_euclidean_adapt_shrinks_the_covariance(fitted, target):
+    normalizer, block = fitted("euclidean", prior=2.0, estimator="scm"), target[:3]
+    covariance = np.mean([np.cov(trial, bias=True) for trial in block], axis=0)
+    R = (2 * normalizer.population_ + 3 * covariance) / 5
+    W = normalizer.adapt(block).affine.weight
     np.testing.assert_allclose(W @ R @ W.T, np.eye(N_CHANS), atol=1e-10)
     np.testing.assert_allclose(W, W.T)
 
 
-@pytest.mark.parametrize("how", NORMALIZATIONS)
-def test_adapt_leaves_the_general_normalizer_untouched(fitted, stranger, how):
-    normalizer = fitted(how)
-    before = quietly(normalizer, stranger)
-    adapted = normalizer.adapt(stranger)
-    adapted.stream().transform(stranger)
+@pytest.mark.parametrize("strategy", NORMALIZATIONS)
+def test_adapt_returns_another_normalizer(fitted, target, strategy):
+    normalizer = fitted(strategy)
+    before = quietly(normalizer, target)
+    adapted = normalizer.adapt(target)
+    adapted.stream().transform(target)
     assert adapted is not normalizer
-    assert np.array_equal(quietly(normalizer, stranger), before)
+    assert np.array_equal(quietly(normalizer, target), before)
     np.testing.assert_allclose(
-        adapted.adapt(stranger[:2]).transform(stranger), quietly(normalizer.adapt(stranger[:2]), stranger)
+        adapted.adapt(target[:2]).transform(target), quietly(normalizer.adapt(target[:2]), target)
     )
 
 
 # ---- invariances after adapting, the prior going to zero
 
 
-def test_person_does_not_notice_a_gain_of_each_channel(fitted, stranger):
+def test_subject_is_invariant_to_channel_gains(fitted, target):
     gains, offsets = np.array([0.1, 3, 1, 20])[:, None], np.array([1, -50, 3, 0])[:, None]
     normalizer = fitted("subject", prior=0.0)
-    plain = normalizer.adapt(stranger).transform(stranger)
-    changed = gains * stranger + offsets
+    plain = normalizer.adapt(target).transform(target)
+    changed = gains * target + offsets
     np.testing.assert_allclose(normalizer.adapt(changed).transform(changed), plain, atol=1e-8)
 
 
-def test_euclidean_does_not_notice_a_common_gain(fitted, stranger):
+def test_euclidean_is_invariant_to_a_common_gain(fitted, target):
     normalizer = fitted("euclidean", prior=0.0)
-    plain = normalizer.adapt(stranger).transform(stranger)
-    np.testing.assert_allclose(normalizer.adapt(7 * stranger).transform(7 * stranger), plain, atol=1e-8)
+    plain = normalizer.adapt(target).transform(target)
+    np.testing.assert_allclose(normalizer.adapt(7 * target).transform(7 * target), plain, atol=1e-8)
 
 
-def test_euclidean_undoes_a_mixing_of_channels_up_to_a_rotation(fitted, stranger):
+def test_euclidean_is_invariant_to_mixing_up_to_a_rotation(fitted, target):
     mixing = np.random.default_rng(3).normal(size=(N_CHANS, N_CHANS))
     normalizer = fitted("euclidean", prior=0.0, estimator="scm")
-    plain = normalizer.adapt(stranger).transform(stranger)
-    mixed = normalizer.adapt(mixing @ stranger).transform(mixing @ stranger)
+    plain = normalizer.adapt(target).transform(target)
+    mixed = normalizer.adapt(mixing @ target).transform(mixing @ target)
     rotation = np.linalg.lstsq(
         plain.transpose(0, 2, 1).reshape(-1, N_CHANS),
         mixed.transpose(0, 2, 1).reshape(-1, N_CHANS),
@@ -225,44 +232,33 @@ def test_euclidean_undoes_a_mixing_of_channels_up_to_a_rotation(fitted, stranger
 # ---- stream
 
 
-def test_stream_follows_its_formula(fitted, stranger):
-    normalizer = fitted("subject", prior=5.0)
-    mean0, var0 = normalizer.population_
-    found = normalizer.stream().transform(stranger)
-    for n, trial in enumerate(stranger, 1):
-        seen = stranger[:n]
-        mean = (5 * mean0 + n * seen.mean(axis=(0, 2))) / (5 + n)
-        var = (5 * var0 + n * seen.var(axis=(0, 2))) / (5 + n)
-        np.testing.assert_allclose(found[n - 1], (trial - mean[:, None]) / np.sqrt(var)[:, None])
+@pytest.mark.parametrize("strategy", NORMALIZATIONS)
+def test_stream_is_causal_and_ends_at_adapt(fitted, target, strategy):
+    stream = fitted(strategy).stream().transform(target)
+    later = np.concatenate([target[:10], 9 * target[:9:-1]])
+    again = fitted(strategy).stream().transform(later)
+    np.testing.assert_allclose(stream[:10], again[:10])
+    assert not np.allclose(stream[10:], again[10:])
+    np.testing.assert_allclose(stream[-1], quietly(fitted(strategy).adapt(target), target)[-1], atol=1e-10)
+    pieces = fitted(strategy).stream()
+    parts = [pieces.transform(target[:4]), pieces.transform(target[4:])]
+    np.testing.assert_allclose(np.concatenate(parts), stream)
 
 
-@pytest.mark.parametrize("how", NORMALIZATIONS)
-def test_stream_is_causal_and_ends_where_adapt_does(fitted, stranger, how):
-    found = fitted(how).stream().transform(stranger)
-    later = np.concatenate([stranger[:10], 9 * stranger[:9:-1]])
-    again = fitted(how).stream().transform(later)
-    np.testing.assert_allclose(found[:10], again[:10])
-    assert not np.allclose(found[10:], again[10:])
-    np.testing.assert_allclose(found[-1], quietly(fitted(how).adapt(stranger), stranger)[-1], atol=1e-10)
-    pieces = fitted(how).stream()
-    parts = [pieces.transform(stranger[:4]), pieces.transform(stranger[4:])]
-    np.testing.assert_allclose(np.concatenate(parts), found)
-
-
-def test_stream_goes_on_from_the_trials_adapted_to(fitted, stranger):
-    found = fitted("euclidean").adapt(stranger[:6]).stream().transform(stranger[6:])
-    np.testing.assert_allclose(found, fitted("euclidean").stream().transform(stranger)[6:], atol=1e-10)
+def test_stream_continues_after_adapt(fitted, target):
+    stream = fitted("euclidean").adapt(target[:6]).stream().transform(target[6:])
+    np.testing.assert_allclose(stream, fitted("euclidean").stream().transform(target)[6:], atol=1e-10)
 
 
 # ---- difficult signals
 
 
-@pytest.mark.parametrize("how", NORMALIZATIONS)
+@pytest.mark.parametrize("strategy", NORMALIZATIONS)
 @pytest.mark.parametrize(
     "kind", ["constant channel", "all constant", "one trial", "short", "one sample", "volts"]
 )
-def test_difficult_signals_give_finite_numbers(how, kind):
-    X, subjects = people()
+def test_degenerate_signals_give_finite_numbers(strategy, kind):
+    X, subjects = make_trials()
     if kind == "constant channel":
         X[:, 1] = 3e5
     elif kind == "all constant":
@@ -274,127 +270,173 @@ def test_difficult_signals_give_finite_numbers(how, kind):
     else:
         X = X * 1e-6
     X = X.astype(np.float32)
-    normalizer = SubjectNormalizer(how)
+    normalizer = SubjectNormalizer(strategy)
     trained = normalizer.fit_transform(X, subjects=subjects)
     adapted = normalizer.adapt(X[:1])
     for Z in (trained, quietly(normalizer, X), quietly(adapted, X), normalizer.stream().transform(X)):
         assert np.isfinite(Z).all()
         assert Z.shape == X.shape
         assert Z.dtype == np.float32
-    if kind == "constant channel" and how != "none":
+    if kind == "constant channel" and strategy != "none":
         np.testing.assert_allclose(trained[:, 1], 0, atol=1e-6)
-    if kind == "volts" and how != "none":
-        scaled = SubjectNormalizer(how).fit_transform(X * np.float32(1e6), subjects=subjects)
+    if kind == "volts" and strategy != "none":
+        scaled = SubjectNormalizer(strategy).fit_transform(X * np.float32(1e6), subjects=subjects)
         np.testing.assert_allclose(trained, scaled, rtol=1e-3, atol=1e-4)
 
 
 # ---- inputs and outputs
 
 
-@pytest.mark.parametrize("how", NORMALIZATIONS)
-def test_tensors_epochs_and_datasets_give_what_arrays_give(known, how):
-    X, subjects = known
-    expected = SubjectNormalizer(how).fit_transform(X.astype(np.float32), subjects=subjects)
+@pytest.mark.parametrize("strategy", NORMALIZATIONS)
+def test_tensors_epochs_and_datasets_equal_arrays(source, strategy):
+    X, subjects = source
+    expected = SubjectNormalizer(strategy).fit_transform(X.astype(np.float32), subjects=subjects)
     tensor = torch.as_tensor(X, dtype=torch.float32)
-    np.testing.assert_allclose(SubjectNormalizer(how).fit_transform(tensor, subjects=subjects), expected)
+    np.testing.assert_allclose(SubjectNormalizer(strategy).fit_transform(tensor, subjects=subjects), expected)
     info = mne.create_info(N_CHANS, 60.0, "eeg")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         epochs = mne.EpochsArray(
             X * 1e-6, info, metadata=pd.DataFrame({"subject": subjects}), verbose="ERROR"
         )
-    np.testing.assert_allclose(SubjectNormalizer(how).fit_transform(epochs), expected, atol=1e-3)
+    np.testing.assert_allclose(SubjectNormalizer(strategy).fit_transform(epochs), expected, atol=1e-3)
     dataset = torch.utils.data.TensorDataset(tensor, torch.zeros(len(X)))
-    np.testing.assert_allclose(SubjectNormalizer(how).fit_transform(dataset, subjects=subjects), expected)
+    np.testing.assert_allclose(
+        SubjectNormalizer(strategy).fit_transform(dataset, subjects=subjects), expected
+    )
 
 
-@pytest.mark.parametrize("how", NORMALIZATIONS)
-def test_the_state_is_plain_and_gives_the_same_normalizer_again(fitted, stranger, how):
-    for normalizer in (fitted(how), fitted(how).adapt(stranger[:5])):
+@pytest.mark.parametrize("strategy", NORMALIZATIONS)
+def test_state_round_trip(fitted, target, strategy):
+    for normalizer in (fitted(strategy), fitted(strategy).adapt(target[:5])):
         state = normalizer.get_state()
         assert all(isinstance(array, np.ndarray) for array in state["arrays"].values())
         state = {"settings": json.loads(json.dumps(state["settings"])), "arrays": state["arrays"]}
         again = SubjectNormalizer.from_state(state)
-        assert np.array_equal(quietly(again, stranger), quietly(normalizer, stranger))
-        assert np.array_equal(again.stream().transform(stranger), normalizer.stream().transform(stranger))
+        assert np.array_equal(quietly(again, target), quietly(normalizer, target))
+        assert np.array_equal(again.stream().transform(target), normalizer.stream().transform(target))
 
 
-@pytest.mark.parametrize("how", ["population", *PERSONAL])
-def test_known_statistics_of_some_people_are_a_fit_on_these_people(known, stranger, how):
-    X, subjects = known
-    labels, statistics = people_statistics(X, subjects, how)
-    kept = labels != 1
-    made = SubjectNormalizer.from_people(how, labels[kept], statistics[kept], N_CHANS)
-    part = subjects != 1
-    expected = SubjectNormalizer(how).fit(X[part], subjects=subjects[part])
-    np.testing.assert_allclose(quietly(made, stranger), quietly(expected, stranger))
+@pytest.mark.parametrize("strategy", ["population", *SUBJECTWISE])
+def test_from_statistics_equals_fit(source, target, strategy):
+    X, subjects = source
+    labels, statistics = subject_statistics(X, subjects, strategy)
+    is_source = labels != 1
+    made = SubjectNormalizer.from_statistics(strategy, labels[is_source], statistics[is_source], N_CHANS)
+    idx = subjects != 1
+    expected = SubjectNormalizer(strategy).fit(X[idx], subjects=subjects[idx])
+    np.testing.assert_allclose(quietly(made, target), quietly(expected, target))
 
 
-def test_clone_and_pickle(fitted, stranger):
-    normalizer = fitted("euclidean", prior=3.0).adapt(stranger)
+def test_clone_and_pickle(fitted, target):
+    normalizer = fitted("euclidean", prior=3.0).adapt(target)
     assert clone(normalizer).get_params() == {"strategy": "euclidean", "prior": 3.0, "estimator": "lwf"}
     again = pickle.loads(pickle.dumps(normalizer))
-    assert np.array_equal(again.transform(stranger), normalizer.transform(stranger))
+    assert np.array_equal(again.transform(target), normalizer.transform(target))
+
+
+# ---- in pipelines and in MOABB
+
+
+DATA = {"n_subjects": 4, "n_trials": 24, "n_chans": 4, "sfreq": 64.0}
+
+
+def tangent_space(*steps):
+    return make_pipeline(*steps, Covariances("lwf"), TangentSpace(), LinearDiscriminantAnalysis())
+
+
+def test_pipeline_routes_subjects_and_target_data():
+    X, y, subjects = SimulatedSubjects(**DATA).arrays()
+    train, test = subjects != 4, subjects == 4
+    with config_context(enable_metadata_routing=True):
+        pipe = tangent_space(SubjectNormalizer("euclidean"))
+        pipe.fit(X[train], y[train], subjects=subjects[train], X_target_unlabeled=X[test])
+    normalizer = SubjectNormalizer("euclidean")
+    classical = tangent_space().fit(normalizer.fit_transform(X[train], subjects=subjects[train]), y[train])
+    expected = classical.predict_proba(normalizer.adapt(X[test]).transform(X[test]))
+    np.testing.assert_allclose(pipe.predict_proba(X[test]), expected, atol=1e-8)
+
+
+class Recorded(SubjectNormalizer):
+    """Records what MOABB passes, and the number of target trials."""
+
+    calls: ClassVar = []
+
+    def fit_transform(self, X, y=None, **params):
+        out = super().fit_transform(X, y, **params)
+        self.calls.append((set(params), self.n_target_))
+        return out
+
+
+@pytest.mark.parametrize(
+    ("mode", "names", "fraction"),
+    [
+        ("TRAIN", set(), 0),
+        ("TRAIN_AND_TARGET_UNLABELED_20P", {"X_target_unlabeled"}, 0.2),
+        ("TRAIN_AND_TARGET_UNLABELED_FULL", {"X_target_unlabeled"}, 1),
+        ("TRAIN_AND_TARGET_LABELED_50P", {"X_target_labeled", "y_target_labeled"}, 0.5),
+    ],
+)
+def test_modes_of_moabb(mode, names, fraction, tmp_path):
+    Recorded.calls.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluation = CrossSubjectEvaluation(
+            ERP(scorer="accuracy"),
+            datasets=[SimulatedSubjects(**DATA)],
+            cs_mode=CrossSubjectMode[mode],
+            hdf5_path=str(tmp_path),
+            overwrite=True,
+        )
+        results = evaluation.process({"ts": tangent_space(Recorded("euclidean"))})
+    assert len(results) == 4
+    assert all(params == {"subjects"} | names for params, _ in Recorded.calls)
+    assert [n for _, n in Recorded.calls] == pytest.approx([24 * fraction] * 4, abs=1)
 
 
 # ---- messages
 
 
-@pytest.mark.parametrize("how", PERSONAL)
-def test_without_target_data_one_warning_names_adapt(fitted, stranger, how):
-    normalizer = fitted(how)
-    with pytest.warns(UserWarning, match=r"no trials of the new person.*adapt\(X\)") as caught:
-        normalizer.transform(stranger)
-        normalizer.transform(stranger)
+@pytest.mark.parametrize("strategy", SUBJECTWISE)
+def test_missing_target_data_warn_once(fitted, target, strategy):
+    normalizer = fitted(strategy)
+    with pytest.warns(UserWarning, match=r"no trials of the new subject.*adapt\(X\)") as caught:
+        normalizer.transform(target)
+        normalizer.transform(target)
     assert len(caught) == 1
-
-
-@pytest.mark.parametrize("how", ["trial_channel", "trial", "population", "none"])
-def test_what_needs_no_person_does_not_warn(fitted, stranger, how):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted(how).transform(stranger)
+        for trialwise in (*TRIALWISE, "population"):
+            fitted(trialwise).transform(target)
 
 
-def test_unknown_names_list_the_choices(known):
-    X, subjects = known
+def test_unknown_names_list_the_choices(source):
+    X, subjects = source
     with pytest.raises(ValueError, match=r"strategy='Euclidian' is unknown; choose from .*'trial_channel'"):
         SubjectNormalizer("Euclidian").fit(X, subjects=subjects)
     with pytest.raises(ValueError, match=r"estimator='ledoit' is unknown; choose from .*'lwf'"):
         SubjectNormalizer("euclidean", estimator="ledoit").fit(X, subjects=subjects)
-    with pytest.raises(ValueError, match="strategy='population' is unknown"):
-        normalize_people(X, subjects, "population")
     with pytest.raises(ValueError, match="prior=-1 must be a positive number or zero"):
         SubjectNormalizer("subject", prior=-1).fit(X, subjects=subjects)
 
 
-@pytest.mark.parametrize("how", ["population", *PERSONAL])
-def test_missing_subjects(known, how):
+@pytest.mark.parametrize("strategy", ["population", *SUBJECTWISE])
+def test_missing_subjects(source, strategy):
     with pytest.raises(ValueError, match="subjects=None: pass one label per trial, or zeros"):
-        SubjectNormalizer(how).fit(known[0])
+        SubjectNormalizer(strategy).fit(source[0])
     with pytest.raises(ValueError, match=r"subjects has shape \(3,\) and X has 36 trials"):
-        SubjectNormalizer(how).fit(known[0], subjects=[1, 2, 3])
+        SubjectNormalizer(strategy).fit(source[0], subjects=[1, 2, 3])
 
 
-def test_trialwise_normalisations_need_no_subjects(known):
-    for how in ("trial_channel", "trial", "none"):
-        assert np.isfinite(SubjectNormalizer(how).fit_transform(known[0])).all()
-
-
-@pytest.mark.parametrize("how", NORMALIZATIONS)
+@pytest.mark.parametrize("strategy", NORMALIZATIONS)
 @pytest.mark.parametrize("method", ["transform", "adapt"])
-def test_bad_signals(fitted, stranger, how, method):
-    act = getattr(fitted(how), method)
+def test_bad_signals(fitted, target, strategy, method):
+    act = getattr(fitted(strategy), method)
     with pytest.raises(ValueError, match="X has 3 channels, but the normalizer was fitted on 4"):
-        act(stranger[:, :3])
+        act(target[:, :3])
     with pytest.raises(ValueError, match="NaN or infinite values in 1 of 20 trials, first in trial 5"):
-        spoilt = stranger.copy()
+        spoilt = target.copy()
         spoilt[5, 0, 0] = np.nan
         act(spoilt)
     with pytest.raises(ValueError, match=r"X has shape \(0, 4, 60\)"):
-        act(stranger[:0])
-
-
-def test_not_fitted(stranger):
-    with pytest.raises(Exception, match="not fitted yet"):
-        SubjectNormalizer().transform(stranger)
+        act(target[:0])

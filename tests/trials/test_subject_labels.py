@@ -1,4 +1,4 @@
-"""Do the labels of people stay with their trials, however the dataset is wrapped?"""
+"""Subject labels stay with their trials, however the dataset is wrapped."""
 
 import warnings
 
@@ -19,41 +19,41 @@ N_TRIALS = 5
 
 @pytest.fixture(scope="module")
 def windows():
-    """Three people as Braindecode windows, five trials each."""
+    """Three subjects as Braindecode windows, five trials each."""
     X = np.random.default_rng(0).normal(size=(3, N_TRIALS, 2, 50)).astype("float32")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        parts = [create_from_X_y(x, [0, 1, 0, 1, 0], drop_last_window=False, sfreq=50.0) for x in X]
-    whole = parts[0].__class__(parts)
+        datasets = [create_from_X_y(x, [0, 1, 0, 1, 0], drop_last_window=False, sfreq=50.0) for x in X]
+    whole = datasets[0].__class__(datasets)
     whole.set_description({"subject": np.repeat(["anna", "bert", "cleo"], N_TRIALS).tolist()})
     return whole
 
 
 LABELS = np.repeat(["anna", "bert", "cleo"], N_TRIALS)
+WRAP = pytest.mark.parametrize(
+    "wrap", [Subset, lambda data, idx: SliceDataset(data)[np.array(idx)]], ids=["torch", "skorch"]
+)
 
 
-def test_a_braindecode_dataset_and_its_parts(windows):
+def test_braindecode_dataset(windows):
     assert find_labels(windows).tolist() == LABELS.tolist()
     assert find_labels(windows.datasets[7]).tolist() == ["bert"] * len(windows.datasets[7])
     assert find_labels(windows, "session") is None
 
 
-@pytest.mark.parametrize(
-    "wrap", [Subset, lambda data, at: SliceDataset(data)[np.array(at)]], ids=["torch", "skorch"]
-)
-def test_a_part_of_a_dataset(windows, wrap):
-    at = [14, 0, 6, 7]
-    assert find_labels(wrap(windows, at)).tolist() == ["cleo", "anna", "bert", "bert"]
+@WRAP
+def test_subset(windows, wrap):
+    assert find_labels(wrap(windows, [14, 0, 6, 7])).tolist() == ["cleo", "anna", "bert", "bert"]
 
 
-def test_parts_of_parts(windows):
+def test_nested_subsets(windows):
     inner = Subset(windows, [12, 3, 8, 1])
     nested = Subset(SliceDataset(Subset(inner, [3, 2, 0]))[np.array([0, 2])], [1, 0])
     assert find_labels(nested).tolist() == ["cleo", "anna"]
     assert find_labels(ConcatDataset([inner, windows])).tolist() == ["cleo", "anna", "bert", "anna", *LABELS]
 
 
-def test_other_datasets():
+def test_plain_datasets():
     plain = TensorDataset(torch.zeros(3, 2, 4), torch.zeros(3))
     assert find_labels(plain) is None
     assert find_labels(Subset(plain, [0])) is None
@@ -71,13 +71,11 @@ def test_epochs():
     assert find_labels(mne.EpochsArray(data, info, metadata=table, verbose="ERROR")[1:]).tolist() == [4, 9]
 
 
-@pytest.mark.parametrize(
-    "wrap", [Subset, lambda data, at: SliceDataset(data)[np.array(at)]], ids=["torch", "skorch"]
-)
-def test_the_normalizer_finds_them(windows, wrap):
-    at = np.arange(14, -1, -1)
-    X = np.stack([windows[k][0] for k in at])
-    expected = SubjectNormalizer("subject").fit_transform(X, subjects=LABELS[at])
+@WRAP
+def test_normalizer_reads_labels_of_a_subset(windows, wrap):
+    idx = np.arange(14, -1, -1)
+    X = np.stack([windows[k][0] for k in idx])
+    expected = SubjectNormalizer("subject").fit_transform(X, subjects=LABELS[idx])
     np.testing.assert_allclose(
-        SubjectNormalizer("subject").fit_transform(wrap(windows, at)), expected, atol=1e-6
+        SubjectNormalizer("subject").fit_transform(wrap(windows, idx)), expected, atol=1e-6
     )
