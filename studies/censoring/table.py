@@ -2,6 +2,7 @@
 
     python -m studies.censoring.table --results docs/results/censoring             # the stored scores
     python -m studies.censoring.table --results docs/results/censoring --docs docs # and as the documentation shows it
+    python -m studies.censoring.table --results docs/results/censoring --by-weight subject-wide euclidean-wide
     python -m studies.censoring.table --results DIR                                # of run.py
 
 A row is a base candidate on a recording. Every gain is over the same candidate with the same batches and no penalty.
@@ -156,6 +157,20 @@ def compare_bases(scores, leakage):
     return pd.DataFrame(rows)
 
 
+def compare_weights(scores, leakage, bases):
+    """Return a row per method and penalty weight: gain and subject leakage left, means over recordings and modes."""
+    rows = [
+        {"recording": recording, "base": base, **dict(zip(_ARM, arm)), "gain": np.nanmean(gains.of(arm))}
+        for (recording, base), gains in read_gains(scores[scores["base"].isin(bases)]).items()
+        for arm in gains.arms
+    ]
+    table = pd.DataFrame(rows).merge(leakage_left(leakage).reset_index(), how="left", on=[*_BASE, *_ARM])
+    table = table.groupby(["method", "weight"])[["left", "gain"]].agg(
+        {"left": "mean", "gain": ["mean", "min"]}
+    )
+    return table.set_axis(["leakage left", "gain", "smallest gain"], axis=1).reset_index()
+
+
 def as_markdown(table):
     """Return the table in Markdown."""
     header = ["recording", "base candidate", "subjects", "seeds", "uncensored", "nested gain", "corrected p"]
@@ -201,8 +216,14 @@ def main(argv=None):
         "--results", type=Path, required=True, help="folder with scores.csv.gz and leakage.csv.gz"
     )
     parser.add_argument("--docs", type=Path, help="folder of the documentation")
+    parser.add_argument(
+        "--by-weight", nargs="+", metavar="BASE", help="print gain and leakage by penalty weight only"
+    )
     args = parser.parse_args(argv)
     tables = [pd.read_csv(args.results / f"{name}.csv.gz") for name in ("scores", "leakage")]
+    if args.by_weight:
+        print(compare_weights(*tables, args.by_weight).to_string(index=False, float_format="{:.3f}".format))
+        return
     text = as_markdown(compare_bases(*tables))
     path = args.results / "censoring.md" if args.docs is None else args.docs / "results" / "censoring.md"
     write_atomically(path, text.encode())
