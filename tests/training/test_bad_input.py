@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 from braindecode.augmentation import AugmentedDataLoader
-from rhythms import simulate
 from sklearn.model_selection import cross_val_score
 
-from braindecode_censor import CensoredEEGClassifier, SubjectNormalizer
+from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.training.leakage import subject_leakage
-from braindecode_censor.trials.dataset import read_signals
 
 
 def _bad(data, **changes):
@@ -81,7 +79,6 @@ def test_invalid_data(data, paper, case):
         ({"censoring": "marginall"}, "Did you mean 'marginal'"),
         ({"weight": float("nan")}, "weight=nan must be a finite number"),
         ({"sampling": "random"}, "sampling='random' is unknown"),
-        ({"penalty": None, "censoring": "cond"}, "censoring='cond' is unknown"),
         ({"patience": 0}, "patience=0 must be"),
         ({"valid_subject": 17}, "valid_subject=17 has no trials"),
         ({"all_subjects": [1, 2]}, r"all_subjects=\[1, 2\] lacks the subjects"),
@@ -95,16 +92,12 @@ def test_invalid_data(data, paper, case):
         ({"augment": "GausianNoise"}, "augment='GausianNoise' is unknown.*Did you mean 'GaussianNoise'"),
         ({"augment": ["Mixup"]}, "Mixup' mixes trials of several"),
         ({"schedule": "onecycle"}, "schedule='onecycle' is unknown.*Did you mean 'one_cycle'"),
-        ({"keep": "first"}, "keep='first' is unknown"),
         ({"max_epochs": 1.5}, "max_epochs=1.5 must be an integer"),
-        ({"max_epochs": 0}, "max_epochs=0 must be an integer of at least 1"),
-        ({"max_steps": "abc"}, "max_steps='abc' must be an integer"),
         ({"max_epochs": None}, "max_epochs=None and max_steps=None: pass at least one"),
         ({"prior": -1}, "prior=-1 must be a positive number or zero"),
         ({"valid_subject": None}, "keep='best' needs a validation subject"),
         ({"valid_subject": None, "keep": "last", "patience": 2}, "patience=2 needs a validation subject"),
         ({"valid_subject": []}, r"valid_subject=\[\] is empty"),
-        ({"valid_subject": [1, 17]}, "valid_subject=17 has no trials"),
         ({"optimizer": "Adamw"}, "optimizer='Adamw' is unknown.*Did you mean 'AdamW'"),
         ({"criterion": "NLLLoss"}, "criterion='NLLLoss' must be a class, not a name"),
         ({"iterator_train": AugmentedDataLoader}, r"Pass the transforms as augment=\["),
@@ -112,7 +105,6 @@ def test_invalid_data(data, paper, case):
         ({"module__n_chans": 3}, "module__n_chans=3, but in the data n_chans is 4: leave it out"),
         ({"optimizer": 3}, "optimizer=3 cannot be made"),
         ({"optimizer__momentm": 3}, "optimizer=.*AdamW.*cannot be made.*momentm"),
-        ({"optimizer__weight_decay": "abc"}, "cannot be made with .*'weight_decay': 'abc'"),
         (
             {"criterion__label_smoothin": 0.1},
             "no option of criterion=.*FoldCrossEntropy.*Did you mean 'label_smoothing'",
@@ -126,7 +118,6 @@ def test_invalid_data(data, paper, case):
             r"penalty__lenghtscale=1 is no option of penalty='mmd'; its options are \['critic_lr.*mean 'lengthscale'",
         ),
         ({"penalty": "mmd", "penalty__reg": 1.0}, "penalty__reg=1.0 is no option of penalty='mmd'"),
-        ({"penalty": "adv", "penalty__mode": "marginal"}, "penalty__mode='marginal' is no option"),
         ({"module__F9": 3}, "module__F9=3 is no argument of FastEEGNet.*Did you mean 'module__F"),
     ],
     ids=str,
@@ -140,12 +131,10 @@ def test_invalid_options(data, paper, options, message):
     ("options", "message"),
     [
         ({"method": "mmd"}, "does not know method='mmd': pass penalty"),
-        ({"mode": "marginal"}, "does not know mode='marginal': pass censoring"),
         ({"score_estimator": "stein"}, "pass penalty__score"),
         ({"lengthscale": 1.0}, "does not know lengthscale=1.0: pass penalty__lengthscale"),
         ({"max_epoch": 3}, "does not know max_epoch=3. Did you mean 'max_epochs'"),
         ({"optimiser": "SGD"}, "Did you mean 'optimizer'"),
-        ({"xyz": 3}, "does not know xyz=3"),
         ({"hiden": 3}, "Did you mean 'hidden'"),
     ],
     ids=str,
@@ -212,13 +201,6 @@ def test_similar_class_names_warn(data, quick):
     assert clf.classes_.tolist() == ["Left", "left "]
 
 
-def test_half_precision_with_an_offset(data, quick):
-    x = (5 * data[0] + 1000).astype("float16")  # in steps of a half
-    signals = SubjectNormalizer("trial_channel").fit_transform(read_signals(x)[0])
-    assert signals.std() > 0.9
-    assert len(CensoredEEGClassifier(**quick).fit(x, *data[1:]).predict(x)) == 160
-
-
 def test_constant_channels_become_zeros(data, quick):
     x, y, subjects = data
     flat, zero = x.copy(), x.copy()
@@ -235,15 +217,6 @@ def test_batch_larger_than_the_data(data, quick, sampling):
     clf = CensoredEEGClassifier(**{**quick, "batch_size": 10_000}, sampling=sampling).fit(*data)
     assert clf.history[-1, "train_batch_count"] == 1
     assert clf.history[-1, "batches", 0, "train_batch_size"] == 160
-
-
-@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
-def test_subjects_with_few_trials_or_without_a_class(quick, mode):
-    x, y, subjects = simulate()
-    keep = (subjects != 2) | (np.arange(len(y)) % 32 < 2)  # subject 2 has two trials, one per class
-    keep &= (subjects != 3) | (y == 0)  # subject 3 has one class only
-    clf = CensoredEEGClassifier(penalty="mmd", censoring=mode, **quick).fit(x[keep], y[keep], subjects[keep])
-    assert np.isfinite(clf.predict_proba(x)).all()
 
 
 def test_invalid_leakage_arguments():

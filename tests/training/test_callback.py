@@ -204,35 +204,6 @@ def test_failed_split_leaves_the_net_unchanged(marked):
     net.set_params(callbacks=None, train_split=None).fit(x[:90], y[:90])  # a tap whose callback is gone
 
 
-def test_failed_batch_leaves_no_hook(data):
-    x, y, subjects = data
-
-    class Fail(Callback):
-        fails = True
-
-        def on_grad_computed(self, net, **kwargs):
-            if self.fails:
-                raise RuntimeError("out of memory")
-
-    fail, censor = Fail(), Censor("mmd", subjects=subjects)
-    net = EEGClassifier("EEGNet", callbacks=[fail, ("censor", censor)], train_split=None, **SMALL)
-    with pytest.raises(RuntimeError, match="out of memory"):
-        net.fit(x, y)
-    fail.fails = False
-    net.set_params(callbacks__censor__weight=2.0).partial_fit(x, y)
-    assert not net.module_.final_layer._forward_pre_hooks
-
-
-def test_partial_fit_keeps_the_critic(data):
-    x, y, subjects = data
-    censor = Censor("adv", subjects=subjects)
-    net = EEGClassifier("EEGNet", callbacks=[censor], train_split=None, **SMALL).fit(x, y)
-    step = censor.step_
-    net.partial_fit(x, y)
-    assert censor.step_ is step
-    assert len(net.history) == 4
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -316,11 +287,6 @@ def test_mixed_targets_are_refused(data):
     loader = partial(AugmentedDataLoader, transforms=Mixup(alpha=0.4))
     with pytest.raises(ValueError, match=r"classes are mixed targets.*Remove Mixup"):
         EEGClassifier("EEGNet", callbacks=[censor], iterator_train=loader, **SMALL).fit(x, y)
-
-
-def test_loader_without_subjects_is_refused(data):
-    with pytest.raises(ValueError, match="n_augmentation=0"):
-        _augmented(data, SignFlip(0.5), iterator_train__n_augmentation=1)
 
 
 class TwoHeads(nn.Module):

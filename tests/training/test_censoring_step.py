@@ -5,9 +5,8 @@ import copy
 import pytest
 import torch
 from cases import IDS, PENALTIES, make_batch, make_penalty
-from torch import nn
 
-from braindecode_censor.penalties.measures import Adversary, Measure
+from braindecode_censor.penalties.measures import Measure
 from braindecode_censor.penalties.penalty import Penalty
 from braindecode_censor.training.censoring import CensoringStep
 from braindecode_censor.training.monitor import N_MONITORED, EpochMonitor
@@ -73,49 +72,6 @@ def test_single_trial_has_zero_gradient():
     with pytest.warns(UserWarning, match="fewer than two subjects"):
         gradient, numbers = step(z[:1], s[:1], y[:1])
     assert gradient.abs().max() == 0 and numbers[1].isnan()
-
-
-class Constant(Measure):
-    """A measure whose value is a constant."""
-
-    def censor(self, z, batch):
-        return z.new_zeros(())
-
-
-@pytest.mark.parametrize("mode", ["marginal", "complementary"])
-def test_constant_penalty_has_zero_gradient(mode):
-    z, s, y = make_batch("balanced")
-    gradient, _ = CensoringStep(make_penalty(Constant, mode))(z, s, y)
-    assert gradient.abs().max() == 0
-
-
-class OwnNetwork(Adversary):
-    """An adversary with another network."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.critic = Embedded(self.n_features, self.n_subjects, self.n_classes)
-
-
-class Embedded(nn.Module):
-    """A network with an embedding of the classes."""
-
-    def __init__(self, n_features, n_subjects, n_classes):
-        super().__init__()
-        self.linear = nn.Linear(n_features, n_subjects)
-        self.table = None if n_classes is None else nn.Embedding(n_classes, n_subjects)
-
-    def forward(self, z, *labels, frozen=False):
-        scores = self.linear(z)
-        return scores if self.table is None else scores + self.table(*labels)
-
-
-@pytest.mark.parametrize("mode", ["marginal", "conditional", "complementary"])
-def test_user_critic_learns(mode):
-    z, s, y = make_batch("balanced")
-    step = CensoringStep(make_penalty(OwnNetwork, mode), critic_lr=1e-1)
-    losses = [step(z, s, y)[1][1] for _ in range(40)]
-    assert losses[-1] < 0.9 * losses[0]
 
 
 class Counted(Measure):

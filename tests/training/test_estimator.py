@@ -1,7 +1,5 @@
 """The estimator follows the rules of scikit-learn and its protocol, for any shape of data."""
 
-import pickle
-
 import mne
 import numpy as np
 import pandas as pd
@@ -147,11 +145,6 @@ def test_best_epoch_has_the_minimum_validation_loss(data, paper):
     assert clf.valid_score_ == pytest.approx(np.mean(recalls))
 
 
-def test_patience(data, paper):
-    clf = _fit(data, paper, max_epochs=60, lr=0.05, patience=3, penalty=None)
-    assert len(clf.history) == clf.best_epoch_ + 3 < 60
-
-
 def test_class_weights_of_training_subjects(paper):
     x, y, subjects = simulate(n_classes=4)
     y = np.minimum(y, 1)  # three of four trials are class 1
@@ -232,19 +225,6 @@ def test_braindecode_dataset(data, paper):
     np.testing.assert_allclose(clf.predict_proba(dataset), reference, atol=1e-3)
     subset = torch.utils.data.Subset(dataset, range(40, 60))
     np.testing.assert_allclose(clf.predict_proba(subset), reference[40:60], atol=1e-3)
-
-
-def test_pickle_of_an_unfitted_estimator(quick):
-    clf = CensoredEEGClassifier(penalty="adv", weight=0.3, **quick)
-    assert pickle.loads(pickle.dumps(clf)).get_params(deep=False) == clf.get_params(deep=False)
-
-
-def test_tensors_lists_and_integers(data, quick):
-    x, y, subjects = data
-    reference = _fit(data, quick).predict_proba(x)
-    clf = CensoredEEGClassifier(**quick).fit(torch.as_tensor(x), y.tolist(), subjects.tolist())
-    np.testing.assert_allclose(clf.predict_proba(x.tolist()), reference, atol=1e-6)
-    assert CensoredEEGClassifier(**quick).fit((100 * x).astype(int), y, subjects).predict(x).shape == (160,)
 
 
 def test_penalty_options(data, quick):

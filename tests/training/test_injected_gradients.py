@@ -2,7 +2,6 @@
 
 import copy
 
-import numpy as np
 import pytest
 import torch
 from braindecode import EEGClassifier
@@ -10,7 +9,7 @@ from braindecode.models import EEGNet
 from rhythms import IDS, METHODS_AND_MODES
 from skorch.callbacks import Callback
 
-from braindecode_censor import Censor, CensoredEEGClassifier
+from braindecode_censor import Censor
 from braindecode_censor.training.censoring import CensoringStep, build_penalty
 
 WEIGHT = 3.0
@@ -84,18 +83,6 @@ def test_gradient_of_the_sum_in_a_compiled_network(data):
     _, _, compare = _fit(data, "adv", "complementary", compile=True, compile__backend="aot_eager")
     assert max(compare.errors_) < 1e-6
     assert compare.differs_
-
-
-def test_compiled_estimator_equals_plain(data, quick):
-    torch.compiler.reset()
-    x, y, subjects = data
-    plain, compiled = (
-        CensoredEEGClassifier(penalty="mmd", weight=10.0, fast=False, **compile, **quick).fit(x, y, subjects)
-        for compile in ({}, {"compile": True, "compile__backend": "aot_eager"})
-    )
-    np.testing.assert_allclose(compiled.predict_proba(x).sum(axis=1), 1, atol=1e-6)
-    np.testing.assert_allclose(compiled.predict_proba(x), plain.predict_proba(x), atol=1e-4)
-    np.testing.assert_allclose(compiled.features(x), plain.features(x), atol=1e-3)
 
 
 @pytest.mark.parametrize("method", ["adv", "began"])

@@ -124,19 +124,3 @@ def test_seed_determines_the_result(data, quick, method, mode):
     if mode == "marginal":
         other = fit(1)
         assert not torch.equal(first.module_.conv_temporal.weight, other.module_.conv_temporal.weight)
-
-
-@pytest.mark.parametrize("mode", ["conditional"])
-def test_fast_network_with_weight_zero_equals_no_penalty(data, quick, mode):
-    """Also when the moments of the trials are taken once per fit, which starts at eight epochs."""
-    options = {**quick, "max_epochs": 8, "censoring": mode, "valid_subject": "rotate"}
-    plain, *watched = (
-        CensoredEEGClassifier(penalty=method, weight=0, **options).fit(*data)
-        for method in (None, "adv", "mmd")
-    )
-    for net in watched:
-        _assert_same(_weights(plain), _weights(net))
-        names = ("train_loss", "valid_loss", "valid_balanced_accuracy")
-        assert _history(plain, names) == _history(net, names)
-        assert np.array_equal(plain.predict_proba(data[0]), net.predict_proba(data[0]))
-        assert all(np.isfinite(net.history[:, "subject_penalty"]))

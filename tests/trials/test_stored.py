@@ -7,7 +7,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from braindecode.datasets import create_from_X_y
 from skorch.callbacks import Callback
 from torch.utils.data import Dataset
 
@@ -139,18 +138,6 @@ def test_half_precision_and_integers(few, tmp_path, dtype):
     np.testing.assert_allclose(*fits, atol=1e-6)
 
 
-def test_large_dataset_is_not_copied(few, monkeypatch):
-    X, y, subjects = (array[::5] for array in few)
-    dataset = create_from_X_y(X, y, False, 64.0)
-    small = CensoredEEGClassifier(**QUICK).fit(dataset, subjects=subjects)
-    monkeypatch.setattr(stored, "LARGEST_COPY", 0)
-    signals, targets = read_signals(dataset)
-    assert isinstance(signals, StoredSignals)
-    np.testing.assert_array_equal(targets, y)
-    large = CensoredEEGClassifier(**QUICK).fit(dataset, subjects=subjects)
-    np.testing.assert_allclose(large.predict_proba(dataset), small.predict_proba(dataset), atol=1e-6)
-
-
 class Counted(Dataset):
     """A dataset that counts how often each trial is read."""
 
@@ -195,10 +182,3 @@ def test_nan_in_a_file(few, tmp_path):
     X[37, 0, 3] = np.nan
     with pytest.raises(ValueError, match="first in trial 37: drop or interpolate"):
         CensoredEEGClassifier(**QUICK).fit(write(tmp_path / "X", X), y, subjects=subjects)
-
-
-@pytest.mark.parametrize("shape", [(40, 16), (0, 4, 16)])
-def test_invalid_shape(tmp_path, shape):
-    file = h5py.File(tmp_path / "X.h5", "w").create_dataset("X", data=np.zeros(shape))
-    with pytest.raises(ValueError, match=r"expected \(n_trials, n_chans, n_times\)"):
-        read_signals(file)

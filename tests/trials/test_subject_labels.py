@@ -11,7 +11,6 @@ from braindecode.datasets import create_from_X_y
 from skorch.helper import SliceDataset
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
-from braindecode_censor.trials.normalize import SubjectNormalizer
 from braindecode_censor.trials.subject_labels import find_labels
 
 N_TRIALS = 5
@@ -69,13 +68,3 @@ def test_epochs():
     assert find_labels(mne.EpochsArray(data, info, verbose="ERROR")) is None
     table = pd.DataFrame({"subject": [4, 4, 9]})
     assert find_labels(mne.EpochsArray(data, info, metadata=table, verbose="ERROR")[1:]).tolist() == [4, 9]
-
-
-@WRAP
-def test_normalizer_reads_labels_of_a_subset(windows, wrap):
-    idx = np.arange(14, -1, -1)
-    X = np.stack([windows[k][0] for k in idx])
-    expected = SubjectNormalizer("subject").fit_transform(X, subjects=LABELS[idx])
-    np.testing.assert_allclose(
-        SubjectNormalizer("subject").fit_transform(wrap(windows, idx)), expected, atol=1e-6
-    )
