@@ -13,8 +13,9 @@ PAGES = {
     "method": {},
     "new_subject": {"--time 10m": "--time none --candidates riemann waveform --quiet"},
     "paper": {
-        "--dataset simulated --preset quick --seeds 3": f"--dataset simulated {_OPTIONS} --preset small.yml --seeds 2",
-        '"simulated", out="results_python", preset="quick", n_seeds=3': (
+        "--preset quick --seeds 3 --jobs 2": f"{_OPTIONS} --preset small.yml --seeds 2 --no-report",
+        "experiment.run()": "experiment.run(report=False)",
+        '"simulated", out="results_python", preset="quick", n_seeds=3, n_jobs=2': (
             f'"simulated", "results_python", "small.yml", dataset_options={DATA}, n_seeds=1'
         ),
         "--seeds 4": "--seeds 3 --no-report",
