@@ -1,6 +1,5 @@
 """The whole method through MOABB: complete, repeatable, growing, and refusing what makes no sense."""
 
-import inspect
 import json
 import shutil
 
@@ -16,7 +15,6 @@ from sklearn.dummy import DummyClassifier
 from sklearn.metrics import balanced_accuracy_score
 from tiny import DATA, GRID, ONE_EPOCH, copy_of, experiment, finished, run
 
-from braindecode_censor import AutoTransfer
 from braindecode_censor.datasets import ERP, paper_scorer, valid_score, with_paper_scores
 from braindecode_censor.paper.evaluation import SUFFIX
 from braindecode_censor.paper.experiment import best_so_far
@@ -26,10 +24,6 @@ from braindecode_censor.paper.stored import open_store, read_training
 from braindecode_censor.paper.tables import read_index
 from braindecode_censor.paper.trainings import make_training
 from braindecode_censor.run.training import TrainingResult
-
-
-def test_autotransfer_has_at_most_14_arguments():
-    assert len(inspect.signature(AutoTransfer).parameters) <= 14
 
 
 def test_result_is_complete(reference):
@@ -116,21 +110,6 @@ def test_test_subject_does_not_change_a_training(reference, tmp_path):
     (key, weights, score), (changed_key, changed_weights, changed_score) = results
     assert key != changed_key and score == changed_score  # Its stored probabilities would differ.
     assert all(torch.equal(weights[name], changed_weights[name]) for name in weights)
-
-
-def test_seeds_configurations_and_pipelines_can_be_added(reference, tmp_path):
-    out = copy_of(reference.out, tmp_path / "out")
-    before = finished(out)
-    more = [*GRID, {"method": "mmd", "mode": "marginal", "weight": 0.2}]
-    options = {"n_seeds": 2, "grid": more, "others": ["riemann"]}
-    assert experiment(out, **options).plan()["remaining"] > 0
-    result = run(out, **options)
-    assert finished(out)[: len(before)] == before and len(finished(out)) == len(set(finished(out)))
-    assert set(result.scores["seed"]) == {0, 1} and 0 < result.table.loc["riemann", "mean"] < 1
-    old = reference.scores.merge(result.scores, on=["setting", "seed", "subject"])
-    assert (old["score_x"] == old["score_y"]).all() and len(old) >= 8
-    with pytest.raises(ValueError, match=r"differs in grid, seeds, others"):
-        run(out)
 
 
 def test_diverged_configuration_is_left_out(reference, tmp_path, capsys):

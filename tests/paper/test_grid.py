@@ -55,11 +55,6 @@ def test_configurations_round_trip_and_are_valid_arguments(preset):
     assert expand([config.as_dict() for config in grid]) == grid
 
 
-def test_quick_weights_reach_below_the_paper():
-    low = {m: min(s.weight for s in get_preset("quick").grid if s.method == m) for m in METHODS}
-    assert low["mmd"] < min(LARGE) and low["pairmmd"] < min(LARGE) and low["adv"] <= min(SMALL)
-
-
 def test_grid_from_yaml(tmp_path):
     path = tmp_path / "own.yml"
     path.write_text(
@@ -84,22 +79,16 @@ def test_names_are_unique_and_defaults_are_no_options():
     ("grid", "message"),
     [
         ([{"method": "mdm"}], r"method='mdm' is unknown.*Did you mean 'mmd'"),
-        ([{"method": "mmd", "mode": "marginl"}], r"mode='marginl'.*'marginal'"),
         ([{"method": "mmd", "wieght": 1}], r"key of the grid.*'wieght'.*Did you mean 'weight'"),
         ([{"penalty": "mmd"}], r"the grid does not know penalty='mmd': the word is method='mmd'"),
         ([{"method": "mmd", "censoring": "marginal"}], r"the word is mode='marginal'"),
         ([{"method": "mige", "score_estimator": "nu"}], r"the word is score='nu'"),
-        ([{"method": "MMD"}], r"method='MMD' is unknown.*Did you mean 'mmd'"),
         ([{"method": "mmd", "weight": -1}], r"weight of the grid=-1 must be a positive number or zero"),
         ([{"method": "mmd", "weight": "much"}], r"weight of the grid='much' must be a positive number"),
-        ([{"method": "mmd", "weight": True}], r"weight of the grid=True must be a positive number"),
         ([{"method": "mmd", "score": "nu"}], r"key of the grid .method mmd.='score' is unknown"),
-        ([{"method": "mige", "score": "nuu"}], r"'nuu' is unknown.*'nu'"),
         ([{"method": "mige", "reg": [[1, 2]]}], r"reg=\[1, 2\] in the grid must be a number or a word"),
-        ([{"method": "mige", "reg": {"a": 1}}], r"reg=\{'a': 1\} in the grid must be a number or a word"),
         ([{"method": "mige", "score": "nu", "reg": "abc"}], r"reg='abc'"),
         ([{"method": "adv", "warmup": -1}], r"warmup of the grid=-1 must be an integer of at least 0"),
-        ([{"method": "adv", "critic_lr": 0}], r"critic_lr of the grid=0 must be a positive number"),
         ([{"method": "adv", "critic_steps": 1.5}], r"critic_steps of the grid=1.5 must be an integer"),
         (
             [{"method": ["mmd"] * 10, "weight": [1.0] * 1000, "warmup": [0] * 1000}],
@@ -121,12 +110,7 @@ def test_wrong_grid_is_refused(grid, message):
     ("training", "message"),
     [
         ({"max_epochs": 0}, r"max_epochs=0 must be an integer of at least 1"),
-        ({"max_epochs": -3}, r"max_epochs=-3 must be"),
-        ({"max_epochs": 1.5}, r"max_epochs=1.5 must be"),
-        ({"max_epochs": "abc"}, r"max_epochs='abc' must be"),
-        ({"lr": "abc"}, r"lr='abc' must be a positive number"),
         ({"batch_size": 0}, r"batch_size=0 must be"),
-        ({"patience": 0}, r"patience=0 must be"),
         (
             {"module": "ShallowFBCSPNet", "module__F1": 4},
             r"module='ShallowFBCSPNet' does not know F1=4; its options are",
@@ -136,11 +120,7 @@ def test_wrong_grid_is_refused(grid, message):
         ({"module__F9": 1}, r"module='EEGNet' does not know F9=1"),
         ({"module__drop_prop": 0.1}, r"does not know drop_prop=0.1.*Did you mean 'drop_prob'"),
         ({"device": "tpu"}, r"device='tpu' is unknown; use 'cpu' or 'cuda'"),
-        ({"device": ""}, r"device='' is unknown"),
         ({"callbacks": "early"}, r"callbacks='early', which cannot be a word"),
-        ({"criterion": "mse"}, r"criterion='mse' must be a class"),
-        ({"iterator_train": "fast"}, r"iterator_train='fast' must be a class"),
-        ({"optimizer": "Adamm"}, r"optimizer='Adamm' is unknown.*Did you mean 'Adam'"),
         ({"normalize": "sbject"}, r"normalize='sbject' is unknown.*Did you mean 'subject'"),
         ({"max_epoch": 5}, r"max_epoch=5. Did you mean 'max_epochs'"),
         ({"random_state": 1}, r"training has 'random_state', which the experiment sets: leave it out"),
@@ -150,8 +130,3 @@ def test_wrong_grid_is_refused(grid, message):
 def test_wrong_training_option_is_refused(training, message):
     with pytest.raises(ValueError, match=message):
         check_training(training)
-
-
-def test_names_of_optimizers_and_networks_are_accepted():
-    assert check_training({"optimizer": "SGD"}) == {"optimizer": "SGD"}
-    assert check_training({"module": "ShallowFBCSPNet"})

@@ -83,14 +83,16 @@ def test_only_the_file_of_a_killed_process_is_cleaned_away(tmp_path):
 def test_an_experiment_on_a_file_has_the_table_of_one_in_memory(reference, tmp_path, nothing_fits):
     """In two processes, which open the file themselves."""
     with forking_joblib():
-        found = run(tmp_path / "out", n_jobs=2)
+        result = run(tmp_path / "out", n_jobs=2)
     for name in ("scores.csv", "table.csv"):
-        assert (found.out / name).read_bytes() == (reference.out / name).read_bytes()
-    assert set(finished(found.out)) == set(finished(reference.out)), "keys do not tell where trials lay"
-    gains = probe(found.out, found.table) / "gains.csv"  # reads the trials again
+        assert (result.out / name).read_bytes() == (reference.out / name).read_bytes()
+    assert set(finished(result.out)) == set(finished(reference.out)), (
+        "keys do not depend on the file of the trials"
+    )
+    gains = probe(result.out, result.table) / "gains.csv"  # reads the trials again
     assert gains.stat().st_size > 0
     gc.collect()  # The file goes with the data, which may be part of a cycle.
-    assert not list(found.out.glob(f"*{SCRATCH}"))
+    assert not list(result.out.glob(f"*{SCRATCH}"))
 
 
 def test_an_experiment_never_has_all_trials_in_memory(reference, tmp_path, nothing_fits):
