@@ -182,7 +182,7 @@ class Replica:
             torch.nn.functional.cross_entropy(scores, labels, weight=weight).item()
             for scores, labels in zip(logits.split(sizes), y.split(sizes))
         ]
-        score = recall_score(y, logits.argmax(1), labels=np.unique(y), average="macro")
+        score = recall_score(y.numpy(), logits.argmax(1).numpy(), labels=y.unique().numpy(), average="macro")
         return np.average(losses, weights=sizes), float(score)
 
     def restore(self, progress, generator, noise_generator):
