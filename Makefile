@@ -44,7 +44,7 @@ test-oldest: setup
 	$(BIN)/python tests/project/oldest_versions.py > $(VENV)-oldest/oldest.txt
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint $(VENV)-oldest/oldest.txt --editable '.[search,cluster,test]'
 	OMP_NUM_THREADS=1 $(VENV)-oldest/bin/python -m pytest tests/journeys tests/project/test_readme.py \
-		tests/search/test_optuna.py tests/penalties/test_closed_form.py
+		tests/paper/test_optuna.py tests/penalties/test_closed_form.py tests/penalties/test_common.py
 
 # Build the pages without network and without warnings, then run what they show: examples, code blocks, commands, the layout
 # in a browser, and the four journeys through README. The gallery draws only the figures of examples that changed.

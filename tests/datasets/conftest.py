@@ -30,7 +30,7 @@ def _folder_fixture(name, *args, **options):
     return fixture
 
 
-errp_folder = _folder_fixture("errp")  # all 16 subjects with 340 feedbacks each
+errp_folder = _folder_fixture("errp", subjects=[2, 6, 7, 11])  # 340 feedbacks each
 ecog_folder = _folder_fixture("ecog", ["aa", "ap", "ha", "rr"], v73=("ap", "rr"))
 rsvp_folder = _folder_fixture("rsvp")
 asl_folder = _folder_fixture("asl")

@@ -131,7 +131,7 @@ def test_a_saved_decoder_decodes_where_fcntl_is_missing(tmp_path):
 
     from braindecode_censor import AutoTransferClassifier
 
-    X, y, subjects = mixed_subjects(4, 12)
+    X, y, subjects = mixed_subjects(3, 12)
     candidates = [
         {"name": "net", "network": "EEGNet", "max_steps": 2, "batch_size": 12},
         {"name": "riemann", "classical": "covariance"},
