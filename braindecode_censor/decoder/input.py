@@ -138,11 +138,11 @@ def check_subjects(X, signals, targets, y, subjects):
                 f"Subject {subject!s} has trials of one class only ({subject_classes.tolist()}). A held-out score "
                 "needs at least two classes: remove the subject or add trials."
             )
-    for k in classes:
+    for k in classes.tolist():
         owners = np.unique(subjects[y == k])
         if len(owners) < 2:
             raise ValueError(
-                f"Class {k!s} occurs only in subject {owners[0]!s}. Every class must occur in at least two subjects, "
+                f"Class {k!r} occurs only in subject {owners[0]!s}. Every class must occur in at least two subjects, "
                 "since subjects are held out in turn."
             )
     return y, subjects

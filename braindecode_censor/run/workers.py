@@ -7,9 +7,7 @@ import time
 
 import psutil
 
-from braindecode_censor.penalties.measures import MEASURES
-
-__all__ = ["add_measures", "end_with"]
+__all__ = ["add_measures", "all_measures", "end_with"]
 
 _INTERVAL = 0.2  # seconds between two looks at the parent
 
@@ -33,6 +31,15 @@ def end_with(parent):
     threading.Thread(target=watch, name="end_with", daemon=True).start()
 
 
+def all_measures():
+    """Return the measures of penalties, among them those of the user."""
+    from braindecode_censor.penalties.measures import MEASURES
+
+    return dict(MEASURES)
+
+
 def add_measures(measures):
     """Register measures that the user has defined in the calling process."""
+    from braindecode_censor.penalties.measures import MEASURES
+
     MEASURES.update(measures)

@@ -1,5 +1,7 @@
 """Classical decoders: closed forms, invariances, causality, and learning."""
 
+import threading
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -7,7 +9,7 @@ from sklearn.covariance import oas
 from sklearn.linear_model import LogisticRegression
 from subjects import mixed_subjects
 
-from braindecode_censor.classical import geometry
+from braindecode_censor.classical import estimator, geometry
 from braindecode_censor.classical.estimator import TangentSpaceClassifier, _row_space
 from braindecode_censor.classical.features import FEATURES, shrunk_covariances
 from braindecode_censor.search.heldout import balanced_accuracy
@@ -247,7 +249,24 @@ def test_errors(data, tmp_path):
     with pytest.warns(UserWarning, match="ignores y"):
         clf.adapt(X[:4], y[:4])
     (tmp_path / "x").write_bytes(b"nothing")
-    with pytest.raises(
-        ValueError, match="x is not a saved .* TangentSpaceClassifier, or it is damaged"
-    ):
+    with pytest.raises(ValueError, match=r"x is not a saved .* TangentSpaceClassifier, or it is damaged"):
         TangentSpaceClassifier.load(tmp_path / "x")
+
+
+def test_threads_use_one_cache_of_features(monkeypatch):
+    monkeypatch.setattr(estimator, "_CACHE_BYTES", 3 * 80)  # room for three
+    cache, errors = estimator._Cache(), []
+
+    def work(seed):
+        try:
+            for k in np.random.default_rng(seed).integers(0, 9, 3000):
+                np.testing.assert_array_equal(cache.get(k, lambda k=k: np.full(10, k)), np.full(10, k))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and len(cache.values) == 3

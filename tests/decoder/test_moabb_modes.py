@@ -1,4 +1,4 @@
-"""AutoTransferClassifier inside MOABB's own evaluation, from YAML, with what each mode lets it know."""
+"""AutoTransferClassifier in MOABB's cross-subject evaluation, from YAML, in three modes of target data."""
 
 import warnings
 
@@ -48,18 +48,18 @@ def evaluate(tmp_path_factory):
     return run
 
 
-def test_nothing_is_known_of_the_person(evaluate):
+def test_no_target_data(evaluate):
     scores = evaluate(CrossSubjectMode.TRAIN, "none")
     assert len(scores) == 4 and np.isfinite(scores).all() and scores.mean() > 0.55
 
 
-def test_the_persons_unlabelled_trials_are_known(evaluate):
+def test_unlabeled_target_data(evaluate):
     scores = evaluate(CrossSubjectMode.TRAIN_AND_TARGET_UNLABELED_FULL, "unlabeled")
     assert len(scores) == 4 and np.isfinite(scores).all() and scores.mean() > 0.55
-    # The trials do arrive: without them the same classifier answers otherwise.
+    # Without target data the same classifier has other scores, so the trials did arrive.
     assert not np.array_equal(scores, evaluate(CrossSubjectMode.TRAIN, "unlabeled"))
 
 
-def test_some_labelled_trials_are_known(evaluate):
+def test_labeled_target_data(evaluate):
     scores = evaluate(CrossSubjectMode.TRAIN_AND_TARGET_LABELED_50P, "labeled")
     assert len(scores) == 4 and np.isfinite(scores).all()

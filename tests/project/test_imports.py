@@ -69,6 +69,15 @@ def imported(text, prefix=f"{PACKAGE}."):
         yield from (name for name in names if name.startswith(prefix))
 
 
+def loaded(text):
+    """Return the modules of ours that are imported together with a source: not those inside functions."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.body = [ast.Pass()]
+    return imported(ast.unparse(tree))
+
+
 def subpackage(name):
     """Return the subpackage of a dotted name, None for the package itself and for what it re-exports."""
     parts = [SAME_LAYER.get(part, part) for part in name.split(".")]
@@ -105,14 +114,14 @@ def circle(modules):
 
 
 def reached(name, modules):
-    """Return all modules that a module needs, packages on the way included."""
+    """Return all modules that are loaded with a module, packages on the way included."""
     waiting, needed = [name], set()
     while waiting:
         parts = waiting.pop().split(".")
         names = {".".join(parts[:k]) for k in range(2, len(parts) + 1)} & modules.keys()
         for new in names - needed:
             needed.add(new)
-            waiting += [other for other in imported(modules[new]) if other in modules]
+            waiting += [other for other in loaded(modules[new]) if other in modules]
     return needed
 
 

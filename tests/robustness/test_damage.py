@@ -1,4 +1,4 @@
-"""Every file of a finished folder, damaged in every way: healed or refused, never silently different.
+"""Every file of a finished folder, damaged in every way: replaced or refused, never silently different.
 
 ``ATTACKS=20 python -m pytest tests/robustness`` resumes after every damage; the short version resumes after some.
 """
@@ -20,13 +20,13 @@ TABLES = ("scores.csv", "table.csv", "search.csv", "selected.json")
 
 
 def flip(content):
-    """Turn one bit of the middle."""
-    place = len(content) // 2
-    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+    """Flip one bit in the middle."""
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
 def change_digits(content):
-    """Turn every 5 into a 6, as a slip of an editor's user would."""
+    """Turn every 5 into a 6, as by a slip in an editor."""
     changed = content.replace(b"5", b"6")
     return changed if changed != content else content.replace(b"0", b"1")
 
@@ -38,7 +38,7 @@ DAMAGES = {
     "empty": lambda content: b"",
     "digits": change_digits,
     "foreign": lambda content: b"\x89PNG\r\n\x1a\n" + bytes(100),
-    "gone": None,
+    "missing": None,
 }
 # One file of each kind; the search has trained configurations that no fold of the cross-validation uses.
 KINDS = (
@@ -72,9 +72,9 @@ def find(out, kind):
     return out / kind.replace("FOLD", fold).replace("SEARCH", search)
 
 
-def spoil(path, damage):
+def damage_file(path, damage):
     content = path.read_bytes()
-    if damage == "gone":
+    if damage == "missing":
         path.unlink()
         return
     changed = DAMAGES[damage](content)
@@ -83,7 +83,7 @@ def spoil(path, damage):
 
 
 def outcome(call, reference):
-    """Return "same" or the message of an error of ours; anything else fails."""
+    """Return "same", or the message of an error of this package; anything else fails."""
     try:
         result = call()
     except (ValueError, OSError) as error:
@@ -96,7 +96,7 @@ def outcome(call, reference):
     return "same"
 
 
-def test_there_is_no_other_kind_of_file(reference):
+def test_kinds_are_all_files(reference):
     listed = {find(reference.out, kind) for kind in KINDS}
     files = {path for path in reference.out.rglob("*") if path.is_file() and path.name != ".lock"}
     assert {path.parent.name for path in files - listed} == {"trainings"}
@@ -111,21 +111,21 @@ OTHERS = [kind for kind in KINDS if kind not in DECIDING]
 def report_on(reference, path, kinds, damage):
     """Return the outcome of a report on a copy in which files of these kinds are damaged."""
     out = copy_of(reference.out, path)
-    for file in [find(out, kind) for kind in kinds]:  # all are found before the first one is damaged
-        spoil(file, damage)
-    found = outcome(lambda: read_result(out, report=False), reference)
+    for file in [find(out, kind) for kind in kinds]:  # A damaged file may hide another one.
+        damage_file(file, damage)
+    result = outcome(lambda: read_result(out, report=False), reference)
     shutil.rmtree(out)
-    return found
+    return result
 
 
 @pytest.mark.parametrize("kind", DECIDING)
-def test_a_report_on_a_damaged_folder_is_what_it_was_or_refused(kind, reference, tmp_path):
+def test_report_on_a_damaged_folder_is_the_same_or_refused(kind, reference, tmp_path):
     for damage in DAMAGES:
-        found = report_on(reference, tmp_path / damage, [kind], damage)
-        assert found != "same" or kind == "SHA256SUMS", damage
+        result = report_on(reference, tmp_path / damage, [kind], damage)
+        assert result != "same" or kind == "SHA256SUMS", damage
 
 
-def test_a_report_needs_nothing_else(reference, tmp_path):
+def test_report_needs_no_other_file(reference, tmp_path):
     """Each kind of file is damaged in one way by itself, and all together in every way."""
     for damage in DAMAGES:
         assert report_on(reference, tmp_path / damage, OTHERS, damage) == "same", damage
@@ -134,22 +134,21 @@ def test_a_report_needs_nothing_else(reference, tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "damage"), RESUMED)
-def test_a_damaged_folder_is_healed_or_refused(kind, damage, folder, reference):
+def test_damaged_folder_is_resumed_or_refused(kind, damage, folder, reference):
     before = finished(folder)
-    spoil(find(folder, kind), damage)
-    found = outcome(lambda: run(folder), reference)
+    damage_file(find(folder, kind), damage)
+    result = outcome(lambda: run(folder), reference)
     if kind == "experiment.json":
-        assert found != "same"
+        assert result != "same"
         return
-    assert found == "same", found
+    assert result == "same", result
     for name in TABLES:
         assert (folder / name).read_bytes() == (reference.out / name).read_bytes(), name
     if kind.endswith(".training"):
-        assert len(finished(folder)) == len(before) + 1, "the damaged one is trained again, and no other"
+        assert len(finished(folder)) == len(before) + 1, "only the damaged one is trained again"
 
 
-def test_the_files_of_two_trainings_are_not_exchanged_in_silence(folder, reference):
-    """Each is what was written, but under the other's name."""
+def test_exchanged_files_of_two_trainings_are_trained_again(folder, reference):
     keys = read_index(folder)["key"][[0, 9]]
     one, two = (folder / "trainings" / f"{key}.training" for key in keys)
     first, second = one.read_bytes(), two.read_bytes()

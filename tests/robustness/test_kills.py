@@ -1,7 +1,7 @@
 """Killed, out of disk, read-only: finished trainings are kept, and the results are those of an undisturbed run.
 
 ``ATTACKS=20 python -m pytest tests/robustness`` kills more often than the short version that always runs, and lets
-workers import everything anew, as a user's do.
+workers import everything again, as a user's do.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from tiny import copy_of, finished, run
 from braindecode_censor.storage.files import StoreError, locked
 from braindecode_censor.storage.store import Store
 
-FORK = multiprocessing.get_context("fork")  # everything is imported already, so a run takes seconds
+FORK = multiprocessing.get_context("fork")  # Everything is imported already, so that a run takes seconds.
 ATTACKS = int(os.environ.get("ATTACKS", "2"))
 FRESH = ATTACKS > 2
 LONGEST = 120  # seconds that any run may take before the test fails
@@ -30,14 +30,14 @@ TABLES = ("scores.csv", "table.csv", "search.csv", "selected.json")
 
 
 def _run(out, fresh, options):
-    # pytest-xdist's workers ignore Ctrl-C, and a forked child inherits that
+    # pytest-xdist's workers ignore Ctrl-C, and a forked child inherits this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with contextlib.nullcontext() if fresh else forking_joblib():
         run(out, **options)
 
 
 def start(out, fresh=False, **options):
-    """Start a run in a process; `fresh` workers of it import everything anew."""
+    """Start a run in a process; its `fresh` workers import everything again."""
     process = FORK.Process(target=_run, args=(out, fresh, options))
     process.start()
     return process
@@ -54,7 +54,7 @@ def end(process):
 
 
 def wait_for(count, out, process):
-    """Wait until so many trainings are finished, or the process is over."""
+    """Wait until `count` trainings are finished or the process has ended."""
     limit = time.monotonic() + LONGEST
     while len(finished(out)) < count and process.is_alive():
         assert time.monotonic() < limit, "nothing is being trained"
@@ -62,7 +62,7 @@ def wait_for(count, out, process):
 
 
 def check_store(out):
-    """Nothing unreadable; returns the keys of trainings that are complete."""
+    """Assert that every file can be read; return the modification time of every training."""
     if (out / "experiment.json").exists():
         json.loads((out / "experiment.json").read_text())
     for path in out.glob("moabb/**/*.hdf5"):
@@ -81,7 +81,7 @@ def assert_same(out, reference):
     assert not list(out.rglob("*.part")) and not list(out.glob(".moabb-*"))
 
 
-def test_killed_at_random_moments_and_resumed(tmp_path, reference):
+def test_killed_run_is_resumed(tmp_path, reference):
     rng, hits = random.Random(1), 0
     for k in range(ATTACKS):
         out = tmp_path / str(k)
@@ -99,10 +99,10 @@ def test_killed_at_random_moments_and_resumed(tmp_path, reference):
         )
         assert not set(finished(out)[len(logged) :]) & set(before), "a finished training was repeated"
         assert_same(out, reference)
-    assert hits > 0, "every run was over before it was killed"
+    assert hits > 0, "every run ended before it was killed"
 
 
-def test_workers_end_with_their_parent_and_nothing_is_trained_twice(tmp_path, reference):
+def test_workers_end_with_their_parent(tmp_path, reference):
     out = tmp_path / "out"
     process = start(out, fresh=FRESH, n_jobs=2)
     wait_for(2, out, process)
@@ -118,7 +118,7 @@ def test_workers_end_with_their_parent_and_nothing_is_trained_twice(tmp_path, re
     assert_same(out, reference)
 
 
-def test_ctrl_c_is_resumed_too(tmp_path, reference):
+def test_interrupted_run_is_resumed(tmp_path, reference):
     out = tmp_path / "out"
     process = start(out)
     wait_for(2, out, process)
@@ -135,11 +135,10 @@ def test_two_runs_in_one_folder_are_refused(tmp_path):
 
 @contextlib.contextmanager
 def mounted(folder, size):
-    """A file system of its own; needs the right to mount, as in a container's root."""
+    """Mount a small file system, which needs the rights of root."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
-    made = subprocess.run(command, capture_output=True, timeout=10)
-    if made.returncode:
+    if subprocess.run(command, capture_output=True, timeout=10).returncode:
         pytest.skip("mounting is not allowed here")
     try:
         yield folder
@@ -147,7 +146,7 @@ def mounted(folder, size):
         subprocess.run(["umount", "-l", folder], check=True, timeout=10)
 
 
-def test_a_full_disk_is_said_and_what_was_finished_stays(tmp_path, reference):
+def test_full_disk_keeps_finished_trainings(tmp_path, reference):
     with mounted(tmp_path / "small", "96k") as small:
         out = small / "out"
         with pytest.raises(StoreError, match=r"the disk is full.*kept.*resume"):
@@ -160,8 +159,7 @@ def test_a_full_disk_is_said_and_what_was_finished_stays(tmp_path, reference):
         assert_same(out, reference)
 
 
-def test_a_disk_that_fills_while_moabb_writes_is_said_too(tmp_path, reference):
-    """All trainings are there, and there is room for nothing else."""
+def test_disk_that_fills_while_moabb_writes_is_an_error(tmp_path, reference):
     with mounted(tmp_path / "small", "64m") as small:
         out = copy_of(reference.out, small / "out")
         (next(out.glob("moabb/**/*.hdf5"))).unlink()
@@ -171,7 +169,7 @@ def test_a_disk_that_fills_while_moabb_writes_is_said_too(tmp_path, reference):
             while True:
                 file.write(b"x" * 4096)
                 file.flush()
-        assert end(start(out)) == 1, "an error of ours, not a signal"
+        assert end(start(out)) == 1, "an error, not a signal"
         assert not list(out.rglob("*.part"))
         (small / "filler").unlink()
         subprocess.run(["mount", "-o", "remount,size=64m", small], check=True, timeout=10)
@@ -179,7 +177,7 @@ def test_a_disk_that_fills_while_moabb_writes_is_said_too(tmp_path, reference):
         assert_same(out, reference)
 
 
-def test_a_read_only_folder_is_said_and_nothing_changes(tmp_path):
+def test_read_only_folder_is_an_error(tmp_path):
     with mounted(tmp_path / "fixed", "1m") as fixed:
         (fixed / "out").mkdir()
         subprocess.run(["mount", "-o", "remount,ro", fixed], check=True, timeout=10)

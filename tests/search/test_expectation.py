@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from braindecode_censor.search.expectation import expect, paired_interval, prediction_interval, find_shared_trials
+from braindecode_censor.search.expectation import (
+    expect,
+    find_shared_trials,
+    paired_interval,
+    prediction_interval,
+)
 
 SUBJECTS = list("abcdefghij")
 RNG = np.random.default_rng(0)
@@ -83,7 +88,9 @@ def test_find_shared_trials_of_a_subject_with_two_names():
     X[10] = X[2]
     assert find_shared_trials(X, subjects) == [("a", "c")]
     heldout = expect(SUBJECTS, RNG.uniform(size=10), shared=find_shared_trials(X, subjects))
-    assert "Candidates have seen the held-out subject: 'a' and 'c' have trials in common" in heldout.warnings[0]
+    assert (
+        "Candidates have seen the held-out subject: 'a' and 'c' have trials in common" in heldout.warnings[0]
+    )
 
 
 def test_find_shared_trials_of_the_new_subject():

@@ -4,16 +4,15 @@ import json
 
 import numpy as np
 import pytest
-from subjects import mixed_subjects
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from subjects import mixed_subjects
 
 from braindecode_censor.classical.estimator import TangentSpaceClassifier
 from braindecode_censor.search.family import (
     BASELINE,
-    Candidate,
     censored_candidates,
     default_names,
     find_candidates,
@@ -125,12 +124,6 @@ def test_find_candidates_refuses(candidates, message):
         find_candidates(candidates)
 
 
-def test_candidates_may_come_from_a_generator():
-    candidates, censored = find_candidates(name for name in ("riemann", "censored"))
-    assert [candidate.name for candidate in candidates] == ["riemann"] and censored
-
-
-def test_candidates_are_plain_data():
+def test_default_candidates_are_plain_data():
     for candidate in find_candidates()[0]:
         assert json.loads(json.dumps(candidate.spec)) == candidate.spec
-        assert Candidate(candidate.name, candidate.spec).kind == candidate.kind

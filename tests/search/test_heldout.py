@@ -76,7 +76,9 @@ def test_nested_score_by_hand(heldout):
     P = [np.concatenate([heldout.probabilities[n][k][v] for v, k in sorted(partners.items())]) for n in NAMES]
     y = np.concatenate([heldout.labels[v] for v in sorted(partners)])
     weights = choose_weights(np.stack(P), y, np.repeat(sorted(partners), N))
-    tests = [np.mean([heldout.probabilities[n][k][subject] for k in partners.values()], axis=0) for n in NAMES]
+    tests = [
+        np.mean([heldout.probabilities[n][k][subject] for k in partners.values()], axis=0) for n in NAMES
+    ]
     mixed = sum(w * test for w, test in zip(weights, tests))
     expected = balanced_accuracy_score(heldout.labels[subject], mixed.argmax(axis=1))
     assert heldout.nested_scores(NAMES)[subject] == pytest.approx(expected)
@@ -119,17 +121,3 @@ def test_add_refuses_probabilities_of_other_trials(heldout):
     a, b = heldout.folds[0]
     with pytest.raises(ValueError, match="3 probabilities for the 20 trials"):
         heldout.add("new", 0, {a: np.ones((20, 2)), b: np.ones((3, 2))})
-
-
-def test_scores_of_subjects_with_different_numbers_of_trials():
-    rng = np.random.default_rng(0)
-    labels = [rng.integers(3, size=n) for n in (9, 7, 8, 12, 5)]
-    folds = make_folds(5)
-    heldout = HeldOut(labels, folds)
-    for fold, pair in enumerate(folds[:6]):
-        heldout.add("net", fold, {s: rng.dirichlet([1] * 3, len(labels[s])) for s in pair})
-    scores = heldout.scores("net")
-    for subject in range(5):
-        probabilities, y = heldout.for_test(subject, ["net"])
-        assert scores[subject] == pytest.approx(balanced_accuracy(probabilities[0], y), abs=1e-15)
-    assert np.isnan(HeldOut(labels, folds).scores("net")).all()

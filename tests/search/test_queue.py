@@ -26,7 +26,9 @@ class FakeRun:
         self.seconds = seconds  # name -> of a classical training; name -> per step of a network
         self.skill = skill  # name -> probability of the true class
         self.errors = errors  # name, or (name, fold), -> message
-        self.on_gpu = on_gpu  # Networks are trained together, so all trainings are taken before the first begins.
+        self.on_gpu = (
+            on_gpu  # Networks are trained together, so all trainings are taken before the first begins.
+        )
         self.log, self.calls, self.timing_runs = [], [], []
 
     def now(self):
@@ -181,7 +183,9 @@ def test_time_limit_is_kept(make, seed, device):
     rng = np.random.default_rng(seed)
     names = ["power", "riemann", "waveform", "net1", "net2", "net3", "wide"]
     seconds = {name: rng.uniform(0.1, 3) for name in names[:3]}
-    seconds |= dict.fromkeys(["net1", "net2", "net3"], per_step := rng.uniform(1e-3, 0.03)) | {"wide": 4 * per_step}
+    seconds |= dict.fromkeys(["net1", "net2", "net3"], per_step := rng.uniform(1e-3, 0.03)) | {
+        "wide": 4 * per_step
+    }
     limit = rng.uniform(30, 900)
     candidates = [*names[:3], *NETS, WIDE, "censored"]
     search, run = make(candidates, seconds=seconds, device=device, time_limit=limit)
@@ -217,12 +221,18 @@ def test_slow_first_classical_candidate_does_not_stop_the_search(make):
 
 @pytest.mark.parametrize(
     "candidates, seconds",
-    [(NETS, dict.fromkeys(["net1", "net2", "net3"], 50.0)), (["power", "riemann"], {}), (["power", NETS[0]], {})],
+    [
+        (NETS, dict.fromkeys(["net1", "net2", "net3"], 50.0)),
+        (["power", "riemann"], {}),
+        (["power", NETS[0]], {}),
+    ],
 )
 def test_time_too_short_for_anything(make, candidates, seconds):
     search, run = make(candidates, seconds=seconds, time_limit=60 if seconds else 1e-3)
     search.budget.start -= 0 if seconds else 1  # the second before is over already
-    with pytest.raises(ValueError, match=r"time_limit=(60|0.001) s is too short for one training of any cand"):
+    with pytest.raises(
+        ValueError, match=r"time_limit=(60|0.001) s is too short for one training of any cand"
+    ):
         search.run()
     assert run.clock - 1000 <= 1.05 * 60 and not search.result.errors
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from subjects import mixed_subjects
 
 from braindecode_censor.run import runner
-from braindecode_censor.run.decode import calibration_mask, decode_subject
+from braindecode_censor.run.decode import decode_subject
 from braindecode_censor.run.model import unpack_model
 from braindecode_censor.run.training import TrialData
 from braindecode_censor.search.budget import Budget
@@ -88,7 +88,9 @@ def test_models_see_nothing_of_their_fold_but_target_data(log, target):
             calls = [(name, X, y) for name, X, y in later if subjects_of(X, trials) == {subject}]
             n_adapted = {"none": [], "unlabeled": [20], "labeled": [4]}[target]
             assert [len(X) for name, X, _ in calls if name == "adapt"] == n_adapted
-            assert [len(X) for name, X, _ in calls if name == "predict"] == [16 if target == "labeled" else 20]
+            assert [len(X) for name, X, _ in calls if name == "predict"] == [
+                16 if target == "labeled" else 20
+            ]
             given = [y for name, _, y in calls if name == "adapt"]
             assert [None if y is None else y.tolist() for y in given] == (
                 {"none": [], "unlabeled": [None], "labeled": [[0, 1, 0, 1]]}[target]
@@ -153,18 +155,6 @@ def test_models_give_the_held_out_probabilities(everything):
         model = unpack_model(everything.models[name, 2])
         P = decode_subject(model, data.X[rows], data.y[rows], "unlabeled", 2)
         np.testing.assert_allclose(everything.heldout.probabilities[name][2][subject], P, atol=1e-6)
-
-
-def test_labeled_target_hides_calibration_trials_of_all_candidates():
-    trials = make_trials("labeled", 4)
-    result = search(["riemann", NETS[0]], trials)
-    assert np.isfinite(result.heldout.nested_scores(result.finalists)).all()
-    for name in result.finalists:
-        for by_subject in result.heldout.probabilities[name].values():
-            for subject, P in by_subject.items():
-                np.testing.assert_array_equal(
-                    np.isnan(P).any(axis=1), calibration_mask(trials.labels[subject])
-                )
 
 
 @pytest.mark.filterwarnings("ignore:`fork` start method")
