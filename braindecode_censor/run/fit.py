@@ -1,4 +1,4 @@
-"""Doing one training: fit, decode the held-out subjects, and keep what is worth keeping."""
+"""One training: fit an estimator, decode the held-out subjects, and collect the result."""
 
 import contextlib
 import time

@@ -1,4 +1,4 @@
-"""How far some work is: a bar on a terminal, elsewhere a plain line about once a minute."""
+"""Progress of some work: a bar on a terminal, elsewhere a plain line about once a minute."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ class Progress:
     Parameters
     ----------
     total : float or None
-        All of the work; None if it is not known.
+        All of the work, or None.
     unit : str
         What is counted, such as "training" or "s".
     description : str

@@ -51,7 +51,7 @@ class TrialData:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What to fit on which subjects, and which ones it decodes afterwards."""
+    """Specification of one training: an estimator, its training subjects, and those it decodes afterwards."""
 
     name: str  # of the candidate or configuration, as tables call it
     estimator: BaseEstimator  # not fitted
@@ -84,7 +84,7 @@ class Training:
 
 @dataclass
 class TrainingResult:
-    """What a training leaves behind."""
+    """Result of a training: the model, held-out probabilities and a record."""
 
     training: Training
     model: bytes | object = b""  # a user's own estimator travels as it is

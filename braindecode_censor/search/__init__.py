@@ -1,1 +1,1 @@
-"""What is tried, where it runs, and how the choice is made."""
+"""The search for the best decoder: candidates, folds, the queue, held-out probabilities and ensemble weights."""

@@ -135,7 +135,7 @@ def _by_dict(item):
     if not name or len({"network", "classical"} & spec.keys()) != 1:
         raise ValueError(
             f"candidates has {item!r}: a dictionary needs a name, and either network or classical, as in "
-            "{'name': 'mine', 'network': 'EEGNet', 'normalize': 'subject'}."
+            "{'name': 'trial-net', 'network': 'EEGNet', 'normalize': 'subject'}."
         )
     candidate = Candidate(str(name), spec)
     try:

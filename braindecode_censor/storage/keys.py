@@ -1,4 +1,4 @@
-"""What decides about the numbers of a training besides its arguments: versions and trials."""
+"""Versions and checksums of trials, which decide about the numbers of a training besides its arguments."""
 
 from functools import cache
 from importlib.metadata import version
