@@ -5,7 +5,7 @@ ten epochs behind the weights. The validation loss, which decides about the fina
 network. Every momentum is trained with the same seeds; beside the validation loss stands the one with statistics
 recomputed from all training trials.
 
-    python studies/batch_norm.py
+    python -m studies.batch_norm
 """
 
 import argparse

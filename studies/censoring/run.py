@@ -52,12 +52,12 @@ def run_base(name, data, sfreq, base, args):
         parts.append(study.run(seed))
         scores = parts[-1]["scores"]
         print(f"{name}, {base}, seed {seed}: mean score {np.mean(scores['score']):.3f}", flush=True)
-    place = {"recording": name, "base": base}
-    new = {table: pd.concat([part[table] for part in parts]).assign(**place) for table in TABLES}
+    keys = {"recording": name, "base": base}
+    new = {table: pd.concat([part[table] for part in parts]).assign(**keys) for table in TABLES}
     with locked(args.out):
         clean(args.out)
         tables = read_tables(args.out, TABLES)
-        replace_rows(tables, new, list(place))
+        replace_rows(tables, new, list(keys))
         write_tables(args.out, tables)
 
 

@@ -62,8 +62,12 @@ def simulate(seed):
     data = SimulatedSubjects(N_SEEN + N_UNSEEN, N_TRAIN + N_PROBE, seed=seed, **options)
     x, y, subjects = data.arrays()
     number = np.arange(len(y)) % (N_TRAIN + N_PROBE)
-    seen = subjects <= N_SEEN
-    parts = {"train": seen & (number < N_TRAIN), "probe": seen & (number >= N_TRAIN), "test": ~seen}
+    is_train = subjects <= N_SEEN
+    parts = {
+        "train": is_train & (number < N_TRAIN),
+        "probe": is_train & (number >= N_TRAIN),
+        "test": ~is_train,
+    }
     return {name: (x[part], y[part], subjects[part]) for name, part in parts.items()}
 
 

@@ -164,11 +164,13 @@ def draw_learning(curve):
     return figure
 
 
+#: Name of the figure that the documentation shows.
+_IN_DOCS = "targets"
 #: Name of a figure -> the table that it shows, and the function that draws it.
 FIGURES = {
     "leaderboard": ("scores", draw_leaderboard),
-    "people": ("scores", draw_subjects),
-    "tiers": ("scores", draw_targets),
+    "subjects": ("scores", draw_subjects),
+    "targets": ("scores", draw_targets),
     "weights": ("weights", draw_weights),
     "learning": ("learning", draw_learning),
 }
@@ -206,7 +208,7 @@ def main(argv=None):
         for ending, content in files.items():
             if args.docs is None:
                 write_atomically(folder / f"transfer_{name}.{ending}", content)
-            elif ending == "png":
+            elif (name, ending) == (_IN_DOCS, "png"):
                 write_atomically(args.docs / "_static" / f"transfer_{name}.png", content)
 
 

@@ -1,7 +1,7 @@
 """All candidates on one recording: trained without every fold of several seeds, then tested with all target data.
 
-Nothing is chosen before the end, so every number of an ensemble is nested: for the subject that is tested only models
-are used that have not seen it, for the choice and the weights, too.
+Nothing is selected before the end, so every number of an ensemble is nested: models, choice and weights of a test
+subject have not used its data.
 """
 
 import time
@@ -119,13 +119,13 @@ class TransferStudy:
         most, frames = self.n_subjects - 2, []
         for size in [*(2**k for k in range(1, most.bit_length()) if 2**k < most), most]:
             self.log(f"  learning curve: {size} subjects to train on")
-            found = self.run([seed], names, None if size == most else size, first_folds=True)
+            reduced = self.run([seed], names, None if size == most else size, first_folds=True)
             frames += [
                 pd.DataFrame(
                     {"n_train": size, "target": target, "decoder": name, "subject": subject, "score": score}
                 )
-                for target, tested in found.heldout[seed].items()
-                for name in found.kinds
+                for target, tested in reduced.heldout[seed].items()
+                for name in reduced.kinds
                 for subject, score in [(np.arange(self.n_subjects), tested.scores(name))]
             ]
         return pd.concat(frames, ignore_index=True)

@@ -1,13 +1,13 @@
-"""Target data: what a decoder may know of the subject that it decodes.
+"""Target data: what is available of the subject to be decoded.
 
 Training does not depend on it, so the same models are tested with all kinds of target data:
 
-* ``none``: nothing is known of the subject;
+* ``none``: nothing;
 * ``stream``: every trial is decoded with the unlabelled trials before it;
-* ``unlabeled-20p``: the first 20 % of the trials are known without labels, the others are decoded;
-* ``unlabeled``: all trials are known without labels;
-* ``labeled-5``: the labels of the first five trials of every class are known, or of all but one where there are fewer;
-  the others are decoded.
+* ``unlabeled-20p``: the first 20 % of the trials, without labels; the later ones are decoded;
+* ``unlabeled``: all trials, without labels;
+* ``labeled-5``: the first five trials of every class with labels, or all but one where there are fewer;
+  the later ones are decoded.
 
 Other numbers than 20 and 5 can be written, too.
 """
@@ -34,7 +34,7 @@ def label_of(target):
 
 
 def order_of(targets):
-    """Return target data in the order of the tables, others last."""
+    """Return target data in the order of the tables, further ones last."""
     return sorted(set(targets), key=lambda name: (name not in TARGET_DATA, (*TARGET_DATA, name).index(name)))
 
 

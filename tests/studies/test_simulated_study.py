@@ -1,33 +1,21 @@
-"""The benchmark behind the documented table: its split, its resuming and its verdicts."""
-
-import importlib.util
-from pathlib import Path
+"""The study on simulated subjects: its split, its resuming and its verdicts."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "studies" / "front_simulated.py"
+from studies.censoring import simulated
 
 
 @pytest.fixture
-def benchmark(monkeypatch):
-    """The script, made small."""
-    spec = importlib.util.spec_from_file_location("front_simulated", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def small(monkeypatch):
+    """The study with few subjects and trials."""
     for name, value in {"N_SEEN": 4, "N_UNSEEN": 2, "N_TRAIN": 16, "N_PROBE": 10}.items():
-        monkeypatch.setattr(module, name, value)
-    return module
+        monkeypatch.setattr(simulated, name, value)
 
 
-def test_every_method_and_mode_has_a_weight(benchmark):
-    assert set(benchmark.WEIGHTS) == set(benchmark.MODES)
-    assert all(set(weights) == set(benchmark.METHODS) for weights in benchmark.WEIGHTS.values())
-
-
-def test_unseen_subjects_and_probed_trials_are_not_trained_on(benchmark):
-    data = benchmark.simulate(3)
+def test_new_subjects_and_probed_trials_are_not_trained_on(small):
+    data = simulated.simulate(3)
     assert set(data["train"][2]) == set(data["probe"][2]) == {1, 2, 3, 4}
     assert set(data["test"][2]) == {5, 6}
     assert [len(data[part][1]) for part in ("train", "probe", "test")] == [64, 40, 52]
@@ -35,22 +23,19 @@ def test_unseen_subjects_and_probed_trials_are_not_trained_on(benchmark):
     assert not any(x.tobytes() in trained for x in data["probe"][0])
 
 
-def test_runs_and_resumes(benchmark, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(benchmark, "MODES", {"complementary": ("first half", "marginal")})
-    monkeypatch.setattr(benchmark, "METHODS", ("mmd",))
-    command = ["--seeds", "2", "--epochs", "1", "--csv", str(tmp_path / "rows.csv")]
-    benchmark.main(command)
+def test_finished_rows_are_not_repeated(small, monkeypatch, tmp_path, capsys):
+    command = ["--seeds", "2", "--epochs", "1", "--methods", "mmd", "--csv", str(tmp_path / "rows.csv")]
+    simulated.main(command)
     first = capsys.readouterr().out
     rows = pd.read_csv(tmp_path / "rows.csv")
-    assert len(rows) == 4
-    assert np.isfinite(rows[["leakage", "accuracy"]]).all(axis=None)
-    monkeypatch.setattr(benchmark, "run", None)  # nothing is left to run
-    benchmark.main(command)
+    assert len(rows) == 2 * 3 * 2 and np.isfinite(rows[["leakage", "accuracy"]]).all(axis=None)
+    monkeypatch.setattr(simulated, "run", None)  # Nothing is left to run.
+    simulated.main(command)
     assert first.endswith(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "says"),
+    ("low", "high", "verdict"),
     [
         (-0.01, 0.01, "yes"),
         (-0.015, -0.005, "yes, but it falls"),
@@ -58,5 +43,5 @@ def test_runs_and_resumes(benchmark, monkeypatch, tmp_path, capsys):
         (-0.03, -0.01, "no: it falls"),
     ],
 )
-def test_verdict(benchmark, low, high, says):
-    assert benchmark.verdict(low, high) == says
+def test_verdict(low, high, verdict):
+    assert simulated.verdict(low, high) == verdict
