@@ -63,13 +63,6 @@ def test_accuracies_are_shown_with_chance(module, results):
         assert low <= 0.5 <= high
 
 
-def test_no_panel_is_empty(results):
-    figure = plot_training.PLOT.figure(results)
-    shown = [axis for axis in figure.axes if axis.get_visible()]
-    assert all(len(axis.lines) > 1 for axis in shown) and len(shown) < len(figure.axes)
-    assert not any(axis.texts for axis in shown)
-
-
 def test_every_fold_of_every_method_is_a_point(drawn, scores):
     folds, _ = _folds_and_means(drawn.axes[0])
     assert [line.get_label() for line in folds] == [label_of(decoder) for decoder in DECODERS]
@@ -95,16 +88,6 @@ def test_subjects_are_in_the_order_of_the_baseline(drawn, scores):
         np.testing.assert_allclose(line.get_ydata(), scores.loc[order, decoder])
     baseline = np.asarray(right.lines[0].get_ydata())
     assert (np.diff(baseline) >= 0).all() and np.ptp(baseline) > 0
-
-
-def test_decoders_look_the_same_in_both_panels(drawn):
-    folds, _ = _folds_and_means(drawn.axes[0])
-    looks = [
-        [(_colour(line), line.get_marker()) for line in lines]
-        for lines in (folds, _data_lines(drawn.axes[1]))
-    ]
-    assert looks[0] == looks[1]
-    assert all(len(set(values)) == len(DECODERS) for values in zip(*looks[0]))
 
 
 def test_gains_are_differences_with_intervals_around_them(results, scores):

@@ -16,8 +16,6 @@ from braindecode_censor.figures import plot_codes, plot_gains, plot_results, plo
 from braindecode_censor.figures.folder import Missing, Results, read_results
 from braindecode_censor.figures.plot_all import PLOTS, TABLES
 from braindecode_censor.paper.probing import load_data, probe
-from braindecode_censor.paper.stored import read_training
-from braindecode_censor.paper.tables import read_index
 
 ROOT = Path(__file__).parents[2]
 PLOT_ALL = ROOT / "paper_figures" / "plot_all.py"
@@ -144,20 +142,6 @@ def test_latex_has_the_rows_of_the_csv(table, results):
     assert all(len(re.findall(r"(?<!\\)&", line)) == rows.shape[1] - 1 for line in lines)
     assert not re.search(r"(?<!\\)%", "\n".join(lines)) and source.count("$") % 2 == 0
     assert source.isascii()
-
-
-def test_the_index_names_the_trainings(results):
-    index = read_index(results.folder)
-    records = [read_training(results.folder, key).record for key in index["key"]]
-    assert index["key"].is_unique
-    scores = results.scores.set_index(["setting", "seed", "subject"])
-    for row, record in zip(index.itertuples(), records):
-        scores_of_fold = scores.loc[(row.setting, row.seed, row.subject)]
-        assert record["valid_score"] == pytest.approx(scores_of_fold["score_valid"])
-        assert (
-            record["valid_subject"] == scores_of_fold["valid_subject"]
-            and record["params"]["random_state"] == row.seed
-        )
 
 
 def test_probes_are_the_same_from_the_folder_alone_and_not_repeated(tmp_path):

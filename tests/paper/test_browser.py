@@ -23,11 +23,6 @@ def test_no_error_and_no_request(page, folder):
     assert outside == [(folder / "report.html").as_uri()]
 
 
-def test_images_load(page):
-    images = page.evaluate("[...document.images].map(i => [i.alt, i.complete && i.naturalWidth])")
-    assert len(images) == 8 and all(width for _, width in images)
-
-
 def test_tables_sort_by_number_and_by_name(page):
     heads = page.locator("#results thead th").all_text_contents()
     for name, kind in (("mean", float), ("decoder", str)):
@@ -70,8 +65,3 @@ def test_heads_stand_over_their_numbers(page):
             numbers = [row[position][1] for row in rows if row[position][0]]
             assert is_number == bool(numbers), (name, position)
             assert not numbers or abs(max(numbers) - edge) < 2, (name, position)
-
-
-def test_subjects_unfold(page):
-    page.locator("details summary", has_text="Subject").first.click()
-    assert page.locator("#subject-0").is_visible()

@@ -38,11 +38,6 @@ def test_rules_select_by_their_statistic():
         choose(scores[scores["method"] == "baseline"], "paper")
 
 
-def test_lower_quartile_interpolates():
-    assert lower_quartile([0, 1]) == 0.25
-    assert np.isnan(lower_quartile([0, np.nan]))
-
-
 def test_seeds_are_averaged_before_the_quartile():
     """Reversing one seed's scores changes the quartile of the averages, but not the pooled quartile."""
     scores = frame(seeds=(0, 1))

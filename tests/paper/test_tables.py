@@ -112,11 +112,6 @@ def test_an_experiment_may_grow_and_not_shrink(used):
         open_experiment(used, {**more, "training": {"lr": 0.3}})
 
 
-def test_what_json_cannot_hold_is_said(tmp_path):
-    with pytest.raises(ValueError, match="must hold plain numbers, strings and lists"):
-        open_experiment(tmp_path, {"training": {"callbacks": object()}})
-
-
 def test_what_a_killed_process_left_half_written_goes(tmp_path):
     (tmp_path / "trainings").mkdir()
     (tmp_path / "trainings" / "a.json.17.part").write_text("")
