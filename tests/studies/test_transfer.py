@@ -6,11 +6,10 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from braindecode_censor.search.heldout import HeldOut
-from studies.recordings import find_recordings
 from studies.transfer import censored, plot, run
 from studies.transfer.scores import ALL_SEEDS, RULE_LABELS, score_seeds
 from studies.transfer.study import StudyResult
-from studies.transfer.table import as_markdown, compare_targets
+from studies.transfer.table import compare_targets
 from studies.transfer.target_data import TARGET_DATA, decode_with
 
 SCORES = ["recording", "target", "decoder", "kind", "subject", "seed", "score"]
@@ -47,11 +46,6 @@ def test_run_adds_candidates_without_repeating_trainings(results, tmp_path):
     single = scores[scores["kind"] == "classical"].set_index(keys)["score"]
     again = run.read_tables(out, run.TABLES)["scores"].set_index(keys)["score"]
     pd.testing.assert_series_equal(again.loc[single.index], single)
-
-
-def test_folder_without_recordings_raises(tmp_path):
-    with pytest.raises(ValueError, match=r"data=.* has no folder with files subject_XX.npz"):
-        find_recordings([tmp_path])
 
 
 class Recorder:
@@ -154,13 +148,6 @@ def test_classical_candidate_is_the_best_with_the_same_target_data(scores):
     assert table["classical_name"].dropna().to_dict() == {"none": "power", "unlabeled": "riemann"}
     assert table.loc["none", "over_classical"] == pytest.approx(0.1 - 0.03)
     assert table.loc["none", "together"] - table.loc["none", "mean"] == pytest.approx(0.02)
-
-
-def test_table_in_markdown(scores):
-    cost = pd.DataFrame({"recording": ["r", "r"], "trainings": [40, 40], "seconds": [60.0, 30.0]})
-    text = as_markdown(compare_targets(scores, cost))
-    assert "| r | streamed | " in text and "+0.300" in text and "riemann" in text and "nan" not in text
-    assert "Trainings: r 80 in 1.5 minutes." in text
 
 
 def censored_scores(**decoders):
