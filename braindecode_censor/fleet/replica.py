@@ -82,7 +82,7 @@ class Replica:
         censor = callback._build(z[:1])
         min_trials, batches = censor.penalty.measures[0].min_trials, self.clf.batches_
         if batches is not None and batches.shape[2] < min_trials:  # Under vmap a penalty is zero silently.
-            cell = "subject and class" if batches.n_classes > 1 else "subject"
+            cell = "subject and class" if batches.shape[1] > 1 else "subject"
             warnings.warn(
                 f"Batches hold {batches.shape[2]} trials of a {cell}, and the penalty needs {min_trials}: it is "
                 "zero. Use a larger batch_size or fewer subjects_per_batch.",
