@@ -125,6 +125,7 @@ def test_importing_the_pure_torch_part_is_light():
     assert run(code) == "set()"
 
 
+@pytest.mark.slow
 def test_a_saved_decoder_decodes_where_fcntl_is_missing(tmp_path):
     """As on Windows: the package imports, and a fresh process loads and uses a decoder."""
     from subjects import mixed_subjects
