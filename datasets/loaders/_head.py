@@ -12,7 +12,12 @@ CONDUCTIVITY = 0.33  # siemens per metre
 # dipole at about 0.6 of its eccentricity in a homogeneous sphere.
 ECCENTRICITY = 0.6
 _CENTRE = np.array([0.0, 0.0, 0.04])  # of MNE's standard head, so that the ears lie below the equator
-EEG_NAMES = ["Fp1", "Fp2", "F3", "Fz", "F4", "T7", "C3", "Cz", "C4", "T8", "P3", "Pz", "P4", "O1", "Oz", "O2", "F7", "F8", "P7", "P8", "FC1", "FC2", "CP1", "CP2", "FC5", "FC6", "CP5", "CP6", "PO3", "PO4", "AF3", "AF4", "FCz", "CPz", "POz", "AFz", "C1", "C2", "C5", "C6", "F1", "F2", "F5", "F6", "P1", "P2", "P5", "P6", "FC3", "FC4", "CP3", "CP4", "PO7", "PO8", "FT7", "FT8", "TP7", "TP8", "AF7", "AF8"]
+_NAMES = (
+    "Fp1 Fp2 F3 Fz F4 T7 C3 Cz C4 T8 P3 Pz P4 O1 Oz O2 F7 F8 P7 P8 FC1 FC2 CP1 CP2 FC5 FC6 CP5 CP6 "
+    "PO3 PO4 AF3 AF4 FCz CPz POz AFz C1 C2 C5 C6 F1 F2 F5 F6 P1 P2 P5 P6 FC3 FC4 CP3 CP4 PO7 PO8 FT7 FT8 "
+    "TP7 TP8 AF7 AF8"
+)
+EEG_NAMES = _NAMES.split()
 
 
 @cache
