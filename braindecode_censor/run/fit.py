@@ -94,7 +94,8 @@ def collect(training, estimator, data, seconds=0.0):
 
 def _plain_params(estimator):
     params = estimator.get_params(deep=False)
-    return {k: v for k, v in params.items() if isinstance(v, (str, int, float, bool, list, type(None)))}
+    plain = (str, int, float, bool, list, type(None))
+    return {k: v for k, v in params.items() if isinstance(v, plain) and k != "callbacks"}
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ def test_demo_prints_its_duration_then_sentences_then_numbers(small, tmp_path, c
     assert max(map(len, printed.out.splitlines())) <= 100
     lines = first.splitlines()
     selected = next(k for k, line in enumerate(lines) if line.startswith("Selected: mmd-conditional-0.1"))
-    head = next(k for k, line in enumerate(lines) if line.startswith("decoder "))
+    head = next(k for k, line in enumerate(lines) if line.lstrip().startswith("configuration "))
     assert selected < head, "first the sentence, then the numbers"
     assert "chance is 0.250" in first
     assert second.index("new simulated subjects") < second.index("plain network  ")

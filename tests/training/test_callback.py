@@ -132,7 +132,7 @@ def test_subject_and_session(data):
 
 def test_history_holds_critic_accuracy_and_chance(data):
     x, y, subjects = data
-    censor = Censor("adv", weight=0, subjects=subjects, critic_lr=1e-2, critic_steps=5)
+    censor = Censor("adv", "marginal", weight=0, subjects=subjects, critic_lr=1e-2, critic_steps=5)
     net = EEGClassifier("EEGNet", callbacks=[censor], train_split=None, **{**SMALL, "max_epochs": 10}).fit(
         x, y
     )

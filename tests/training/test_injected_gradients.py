@@ -110,7 +110,7 @@ class Record(Callback):
 def test_critic_is_trained_by_its_own_loss(data, method):
     """Replay the critic's steps on the recorded codes: bit for bit the same critic."""
     x, y, subjects = data
-    censor = Censor(method, weight=10.0, subjects=subjects)
+    censor = Censor(method, "marginal", weight=10.0, subjects=subjects)
     record = Record(censor)
     net = EEGClassifier(
         DoubleEEGNet, callbacks=[censor, record], max_epochs=1, batch_size=32, verbose=0, lr=1e-2
