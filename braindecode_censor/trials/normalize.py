@@ -232,7 +232,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         subjects : array-like of shape (n_subjects,)
             Labels of the training subjects.
         statistics : ndarray of shape (n_subjects, d, n_chans) or None
-            Their statistics by :func:`~braindecode_censor.trials.normalizations.subject_statistics`; None where
+            Their statistics, as :meth:`fit` would compute them from their trials; None where
             `strategy` needs none.
         n_chans : int
             Number of channels.

@@ -35,7 +35,7 @@ def made(command, tmp_path_factory):
         [sys.executable, "-m", "braindecode_censor.cli.main", *arguments],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=900,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
