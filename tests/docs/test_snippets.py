@@ -25,7 +25,6 @@ PAGES = {
     "recipe": {},
     "speed": {
         "--dataset errp --preset paper --seeds 5": f"--dataset simulated {_OPTIONS} --preset small.yml --no-report",
-        "fit --data recordings": "fit --trainings 2 --candidates waveform --quiet --data recordings",
         "--device cuda": "--device cpu",
         "--jobs 16": "--jobs 1",
     },
