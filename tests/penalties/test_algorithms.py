@@ -6,6 +6,7 @@ import torch
 from cases import BATCHES, MODES, PENALTIES, critics, make_batch, make_penalty, value_and_gradient
 
 import braindecode_censor as bc
+from braindecode_censor.penalties.measures.contrasts import CliquePairs
 
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-10}
 
@@ -77,17 +78,19 @@ def test_control_stands_still_in_evaluation_mode():
     assert (penalty.measures[0].k == 0).all()
 
 
-@pytest.mark.parametrize("pairs", ["bernoulli", "clique"])
-def test_random_pairs_equal_loops_over_the_drawn_pairs(pairs):
+@pytest.mark.parametrize(
+    "options", [{"pairs": "bernoulli"}, {"pairs": "clique", "size": 2}, {"pairs": CliquePairs(2)}]
+)
+def test_random_pairs_equal_loops_over_the_drawn_pairs(options):
     """The penalty is the mean of the unbiased MMD over exactly the pairs that the noise selects."""
     z, s, y = make_batch("missing subject")
     present = [0, 1, 3]
-    penalty = make_penalty("pairmmd", "marginal", pairs=pairs, **({"size": 2} if pairs == "clique" else {}))
+    penalty = make_penalty("pairmmd", "marginal", **options)
     sigma = literal.median_scale(z)
-    draws = set()
+    draws, state = set(), torch.get_rng_state()
     for seed in range(12):
         noise = penalty.draw_noise(torch.Generator().manual_seed(seed)).double()
-        if pairs == "bernoulli":
+        if options["pairs"] == "bernoulli":
             pairs_drawn = [(r, t) for r in present for t in present if r < t and noise[r, t] <= 0.5]
         else:
             pairs_drawn = [tuple(sorted(sorted(present, key=lambda m: float(noise[m]))[:2]))]
@@ -99,6 +102,10 @@ def test_random_pairs_equal_loops_over_the_drawn_pairs(pairs):
         torch.testing.assert_close(penalty(z, s, y, noise=noise), expected, **TOLERANCE)
         draws.add(tuple(pairs_drawn))
     assert len(draws) > 2, "the draws must differ"
+    assert torch.equal(torch.get_rng_state(), state)
+    first = penalty(z, s)
+    torch.set_rng_state(state)
+    assert penalty(z, s) == first
 
 
 def test_sum_reduction_adds_as_the_listings_do():

@@ -22,15 +22,17 @@ from cases import (
 from torch.func import functional_call, stack_module_state, vmap
 
 import braindecode_censor as bc
+from braindecode_censor.numerics.groups import equal_groups, same_group
 from braindecode_censor.numerics.scores import SCORES
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.modes import MODES as ALL_MODES
 from braindecode_censor.penalties.penalty import DegenerateBatchWarning
 
 MIGE_SCORES = [("mige", mode, {"score": score}) for mode in MODES for score in SCORES]
+CALIBRATED = [(m, mode, {**options, "calibrate": True}) for m, mode, options in MIGE_SCORES]
 RANDOM_PAIRS = [("pairmmd", mode, {"pairs": pairs}) for mode in MODES for pairs in ("bernoulli", "clique")]
 TSNE = [("mige", "marginal", {"score": "tikhonov", "lengthscale": "tsne"})]
-VARIANTS = [(method, mode, {}) for method, mode in PENALTIES] + MIGE_SCORES + RANDOM_PAIRS + TSNE
+VARIANTS = [(method, mode, {}) for method, mode in PENALTIES] + MIGE_SCORES + CALIBRATED + RANDOM_PAIRS + TSNE
 VARIANT_IDS = ["-".join([m, mode, *map(str, options.values())]) for m, mode, options in VARIANTS]
 
 
@@ -52,8 +54,12 @@ def replicas(n=8):
 @pytest.mark.parametrize(("method", "mode", "options"), VARIANTS, ids=VARIANT_IDS)
 @pytest.mark.filterwarnings("error:There is a performance drop")
 def test_vmap_equals_a_loop(method, mode, options):
-    """Eight replicas, each with its own critic, control, codes, labels and noise; values and gradients."""
+    """Eight replicas, each with its own critic, control, codes, labels and noise; values and gradients.
+
+    In the loop equal groups are fitted as a stack; under vmap their sizes are not available.
+    """
     z, s, y = replicas()
+    assert equal_groups(same_group(s[0])).shape == (4, 9)
     penalties = [make_penalty(method, mode, seed=seed, **options) for seed in range(len(z))]
     draws = [p.draw_noise(torch.Generator().manual_seed(i)) for i, p in enumerate(penalties)]
     noise = None if draws[0] is None else torch.stack(draws).double()
@@ -219,22 +225,6 @@ def test_pickle_and_deep_copy(method, mode):
     torch.testing.assert_close(twin(z, s, y), value, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("pairs", ["bernoulli", "clique"])
-def test_random_pairs_follow_the_seed_and_leave_the_global_generator_alone(pairs):
-    z, s, y = make_batch("balanced")
-    penalty = make_penalty("pairmmd", "marginal", pairs=pairs, **({"size": 2} if pairs == "clique" else {}))
-    state = torch.get_rng_state()
-    draws = [penalty.draw_noise(torch.Generator().manual_seed(seed)) for seed in (1, 1, 2, 3)]
-    values = [penalty(z, s, noise=noise) for noise in draws]
-    assert torch.equal(torch.get_rng_state(), state)
-    assert values[0] == values[1]
-    assert len({float(v) for v in values}) > 1
-    torch.manual_seed(3)
-    first = penalty(z, s)
-    torch.manual_seed(3)
-    assert penalty(z, s) == first
-
-
 ODD = ("empty cells", "one subject", "one trial", "collapsed", "dead column", "half precision")
 
 
@@ -282,20 +272,6 @@ def test_degenerate_batch_is_a_differentiable_zero_and_warns_once(method, mode):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         penalty(z, s, y)
-
-
-def test_names_or_objects():
-    """Every option takes a name or an object."""
-    from braindecode_censor.numerics.lengthscales import MedianScale
-    from braindecode_censor.penalties.measures import MMD
-    from braindecode_censor.penalties.measures.contrasts import CliquePairs
-
-    z, s, y = make_batch("balanced")
-    objects = bc.make_penalty(MMD(lengthscale=MedianScale()), mode="complementary")(z, s, y)
-    torch.testing.assert_close(objects, bc.make_penalty("mmd", mode="complementary")(z, s, y))
-    objects = bc.make_penalty("mige", score=bc.make_score("nu", reg=1e-2))(z, s)
-    torch.testing.assert_close(objects, bc.make_penalty("mige", score="nu", reg=1e-2)(z, s))
-    assert bc.make_penalty("pairmmd", pairs=CliquePairs(3), n_subjects=4).draw_noise() is not None
 
 
 def test_censored_loss_is_the_weighted_sum():

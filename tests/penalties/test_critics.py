@@ -8,7 +8,6 @@ from cases import information, two_subjects
 
 import braindecode_censor as bc
 from braindecode_censor.penalties.batch import Batch
-from braindecode_censor.penalties.critics import LabelledMLP
 from braindecode_censor.penalties.measures import BEGAN
 
 
@@ -160,16 +159,3 @@ def test_printed_began_is_degenerate():
     same = conditioned.censor(1e-3 * z, batch) / conditioned.censor(z, batch)
     assert small < 0.1
     assert float(same) == pytest.approx(1, abs=1e-2)
-
-
-def test_a_network_of_all_labels_at_once():
-    mlp = LabelledMLP(6, 2, [5, 3], [4, 3])
-    z, subjects, classes = torch.randn(7, 6), torch.arange(7) % 4, torch.arange(7) % 3
-    every = mlp(z, None, classes)
-    assert every.shape == (7, 4, 2)
-    for m in range(4):
-        torch.testing.assert_close(every[:, m], mlp(z, torch.full((7,), m), classes))
-    assert (every[:, 0] - every[:, 1]).abs().max() > 0
-    assert not mlp(z, subjects, classes, frozen=True).requires_grad
-    with pytest.raises(ValueError, match="only one can be None"):
-        mlp(z, None, None)

@@ -5,6 +5,7 @@ import torch
 
 import braindecode_censor as bc
 from braindecode_censor.numerics.lengthscales import TSNEScale
+from braindecode_censor.penalties.critics import LabelledMLP
 from braindecode_censor.penalties.measures import MMD, Adversary
 from braindecode_censor.penalties.measures.contrasts import CliquePairs
 
@@ -112,5 +113,7 @@ def test_single_arguments():
         penalty(Z, torch.randn(12, 2))
     with pytest.raises(ValueError, match="weight='heavy' must be a number"):
         bc.CensoredLoss(torch.nn.CrossEntropyLoss(), bc.make_penalty("mmd"), weight="heavy")
+    with pytest.raises(ValueError, match="only one can be None"):
+        LabelledMLP(6, 2, [5], [4, 3])(Z, None, None)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         bc.nonsense  # noqa: B018

@@ -3,13 +3,11 @@
 import pytest
 import torch
 from cases import make_batch, make_penalty, value_and_gradient
-from torch.func import grad, vmap
 
 from braindecode_censor import make_penalty as make
-from braindecode_censor.numerics.groups import equal_groups, same_group
 from braindecode_censor.numerics.kernels import DiagonalKernel, rbf
 from braindecode_censor.numerics.lengthscales import MedianScale
-from braindecode_censor.numerics.scores import SCORES, Stein, make_score
+from braindecode_censor.numerics.scores import Stein, make_score
 from braindecode_censor.penalties.measures import MEASURES, MMD, Measure
 from braindecode_censor.penalties.options import (
     Choice,
@@ -128,22 +126,6 @@ def test_further_scores_see_each_group(mode):
     expected = make_penalty("mige", mode, score="stein")(z / 2, s, y) * 2
     for score in (Rescaled(), Looking()):
         torch.testing.assert_close(make_penalty("mige", mode, score=score)(z, s, y), expected)
-
-
-@pytest.mark.parametrize("calibrate", [False, True])
-@pytest.mark.parametrize(
-    ("score", "lengthscale"), [*((name, "median") for name in SCORES), ("nu", "tsne"), ("stein", 2.0)]
-)
-@pytest.mark.parametrize("mode", ["marginal", "conditional"])
-def test_equal_groups_as_a_stack_and_within_the_whole_are_the_same(mode, score, lengthscale, calibrate):
-    """Under vmap the sizes of the groups are not available, so they are fitted within the whole sample."""
-    z, s, y = make_batch("balanced")
-    penalty = make_penalty("mige", mode, score=score, lengthscale=lengthscale, calibrate=calibrate)
-    noise = penalty.draw_noise(torch.Generator().manual_seed(0))
-    assert equal_groups(same_group(s)).shape == (4, 9)
-    _, eager = value_and_gradient(lambda z: penalty(z, s, y, noise), z)
-    (traced,) = vmap(grad(lambda code: penalty(code, s, y, noise)))(z[None])
-    torch.testing.assert_close(eager, traced, rtol=1e-7, atol=1e-9)
 
 
 class Power(Measure):
