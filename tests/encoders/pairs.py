@@ -56,7 +56,6 @@ def batch(n_chans, n_times, dtype=torch.float32, n_trials=6, seed=1):
 
 
 def step(model, x, y, **kwargs):
-    """Output and gradients of one training step, from a fixed dropout seed."""
     torch.manual_seed(5)
     model.zero_grad()
     out = model(x, **kwargs)

@@ -79,7 +79,6 @@ def test_two_forward_passes_before_one_backward_equal_stock():
 
 
 def freeze(name):
-    """Return a change of a model: one batch norm in evaluation mode."""
     return lambda model: model.get_submodule(name).eval()
 
 

@@ -10,16 +10,6 @@ from encoders.pairs import batch, pair
 from braindecode_censor.encoders.eegnet import FastEEGNet
 
 
-def test_same_seed_gives_the_weights_of_stock():
-    options = {"n_chans": 4, "n_outputs": 2, "n_times": 100, "final_layer_with_constraint": True}
-    torch.manual_seed(2)
-    stock = EEGNet(**options).state_dict()
-    torch.manual_seed(2)
-    fast = FastEEGNet(**options).state_dict()
-    assert list(stock) == list(fast)
-    assert all(torch.equal(stock[name], fast[name]) for name in stock)
-
-
 def test_classifier_infers_the_signal_and_scores_like_stock():
     x, y = batch(4, 100, n_trials=12)
     probabilities = []

@@ -23,7 +23,6 @@ CASES += [((2, 1, 20, 1, 1, 8), (False, True))]  # one of each, which Braindecod
 
 @pytest.mark.parametrize(("size", "biases"), CASES, ids=str)
 def test_equal_to_braindecodes(size, biases):
-    """Outputs, and gradients of filters, biases and signals."""
     n, chans, times, n_time, n_space, taps = size
     torch.manual_seed(0)
     stock = CombinedConv(chans, n_time, n_space, taps, *biases).double()

@@ -8,14 +8,12 @@ from encoders.pairs import TOLERANCE, assert_same, batch, pair, step
 from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn import functional as F
 
-from braindecode_censor.encoders.filters import _DepthwiseFilter, toeplitz_filter
-from braindecode_censor.encoders.norm import normalised_filters
+from braindecode_censor.encoders.filters import _DepthwiseFilter
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 
 def fleet(dtype, device="cpu", n_replicas=3, **options):
-    """Return stock and fast networks with the same weights, and stacked data."""
     pairs = [pair(5, 90, dtype, seed=i, **options) for i in range(n_replicas)]
     stock, fast = zip(*[(s.to(device), f.to(device)) for s, f in pairs])
     x, y = zip(*[batch(5, 90, dtype, seed=i) for i in range(n_replicas)])
@@ -24,7 +22,6 @@ def fleet(dtype, device="cpu", n_replicas=3, **options):
 
 
 def vmapped_step(fast, data, **randomness):
-    """Return gradients and updated buffers of all replicas."""
     params, buffers = stack_module_state(list(fast))
     base = copy.deepcopy(fast[0])
 
@@ -89,30 +86,6 @@ def test_depthwise_filter_has_right_first_and_second_derivatives(taps, padding, 
     apply = _DepthwiseFilter.apply
     torch.autograd.gradcheck(lambda *tensors: apply(*tensors, padding), (s, weight, offset))
     torch.autograd.gradgradcheck(lambda *tensors: apply(*tensors, padding), (s, weight, offset))
-
-
-@pytest.mark.parametrize("block", [8, 64])
-@pytest.mark.parametrize("taps, padding, n_times", [(64, 32, 100), (5, 2, 9), (1, 0, 16), (64, 32, 3)])
-def test_toeplitz_filter_is_a_convolution(taps, padding, n_times, block):
-    s = torch.randn(3, 4, n_times, dtype=torch.float64)
-    weight = torch.randn(3, taps, dtype=torch.float64)
-    expected = F.conv1d(s.transpose(0, 1), weight[:, None], padding=padding, groups=3).transpose(0, 1)
-    torch.testing.assert_close(toeplitz_filter(s, weight, padding, block), expected)
-
-
-@pytest.mark.parametrize("affine", [True, False])
-def test_normalised_filters_have_the_gradients_of_the_plain_form(affine):
-    weight = torch.randn(4, 6, dtype=torch.float64, requires_grad=True)
-    root = torch.randn(6, 6, dtype=torch.float64)
-    norm = torch.nn.BatchNorm2d(4, affine=affine).double()
-    leaves = [weight, *norm.parameters()]
-    results = []
-    for differentiable in (True, False):
-        outputs = normalised_filters(weight, norm, root[0], root @ root.T, differentiable)
-        assert outputs[1].requires_grad == differentiable
-        gradients = torch.autograd.grad(outputs[0].pow(3).sum(), leaves)
-        results.append(dict(enumerate([*outputs, *gradients])))
-    assert_same(results[1], results[0], 1e-10)
 
 
 @needs_cuda
