@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch.func import vmap
 
 from braindecode_censor.numerics.groups import mix_groups
 
@@ -27,11 +26,3 @@ def test_mix_groups_keeps_sizes(stratified):
     # Old and new groups are independent.
     table = torch.zeros(6, 6).index_put_((labels, mixed), torch.ones(80), accumulate=True)
     assert table.max() <= (6 if stratified else 4)
-
-
-def test_mix_groups_under_vmap():
-    generator = torch.Generator().manual_seed(0)
-    labels, y = torch.randint(4, (5, 24), generator=generator), torch.randint(2, (5, 24), generator=generator)
-    order = torch.rand(5, 4, generator=generator).gather(1, labels)
-    together = vmap(mix_groups)(labels, order, y)
-    assert all(torch.equal(mix_groups(*one), mixed) for one, mixed in zip(zip(labels, order, y), together))

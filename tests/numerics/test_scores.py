@@ -89,13 +89,6 @@ def test_kernel_derivatives_by_finite_differences(profile):
         torch.testing.assert_close(actual[0].detach(), divergence)
 
 
-@pytest.mark.parametrize("kernel", ["curlfree-rbf", "curlfree-imq"])
-def test_curl_free_product_equals_its_dense_matrix(kernel):
-    x, c = torch.randn(2, 9, 4, dtype=torch.float64)
-    score = make_score("nu", kernel=kernel).fit(x)
-    torch.testing.assert_close(score._apply(c).flatten(), score._dense() @ c.flatten())
-
-
 def sample(n=40, d=3, seed=0):
     return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
