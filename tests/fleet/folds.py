@@ -7,7 +7,9 @@ import torch
 from rhythms import simulate
 
 from braindecode_censor import PAPER, CensoredEEGClassifier
-from braindecode_censor.fleet import train_fleet
+from braindecode_censor.fleet import Replica, train_fleet
+from braindecode_censor.fleet.device_trials import DeviceTrials, SubjectStatistics
+from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.masks import ExternalMasks, find_dropout_sites, hash_masks
 
 # Columns of the history that both write; the others are skorch's clocks and counters.
@@ -53,7 +55,9 @@ def data(**options):
 
 
 def make(cls=Double, **options):
-    defaults = {"max_epochs": 3, "batch_size": 24, "module__F1": 2, "module__D": 2, "module__drop_prob": 0.0}
+    defaults = {"max_epochs": 3, "batch_size": 24}
+    if "module" not in options:
+        defaults |= {"module__F1": 2, "module__D": 2, "module__drop_prob": 0.0}
     return cls(**{**PAPER, **defaults, **options})
 
 
@@ -76,8 +80,14 @@ def fit_fleet(X, y, subjects, settings, cls=Double, **options):
     return {replica.key: replica.clf for replica in replicas}
 
 
+def make_group(settings, cls=Double):
+    X, y, subjects = data()
+    statistics = SubjectStatistics(X, subjects)
+    replicas = [Replica(*task, statistics, y) for task in folds(subjects, settings, cls)]
+    return Group(replicas, DeviceTrials(replicas[0].clf, statistics))
+
+
 def largest_difference(one, other):
-    """Return the largest difference between weights and buffers."""
     state = other.module_.state_dict()
     assert state.keys() == one.module_.state_dict().keys()
     return max((state[name] - tensor).abs().max() for name, tensor in one.module_.state_dict().items())
@@ -87,7 +97,8 @@ def assert_equal(fleet, singles, tolerance):
     """Compare weights, batch statistics, best epoch, validation score and every column of the history."""
     assert set(fleet) == set(range(len(singles)))
     for k, single in enumerate(singles):
-        assert fleet[k].best_epoch_ == single.best_epoch_
+        for name in ("best_epoch_", "step_", "complete_"):
+            assert getattr(fleet[k], name) == getattr(single, name), name
         np.testing.assert_allclose(fleet[k].valid_score_, single.valid_score_, atol=1e-12)
         assert len(fleet[k].history) == len(single.history)
         row = single.history[0]
@@ -95,3 +106,11 @@ def assert_equal(fleet, singles, tolerance):
             columns = [clf.history[:, name] for clf in (fleet[k], single)]
             np.testing.assert_allclose(*columns, rtol=100 * tolerance, atol=tolerance, err_msg=name)
         assert largest_difference(fleet[k], single) <= tolerance
+
+
+def assert_trained_alike(settings, tolerance=1e-9, trials=None, cls=Double, **options):
+    """Train one after another and as a fleet, and compare; return the estimators of the former."""
+    trials = data() if trials is None else trials
+    singles = fit_each(*trials, settings, cls)
+    assert_equal(fit_fleet(*trials, settings, cls, **options), singles, tolerance)
+    return singles

@@ -6,12 +6,10 @@ import pytest
 import torch
 
 from braindecode_censor import CensoredEEGClassifier
-from braindecode_censor.fleet import Replica, cuda_graphs
-from braindecode_censor.fleet.device_trials import DeviceTrials, SubjectStatistics
+from braindecode_censor.fleet import cuda_graphs
 from braindecode_censor.fleet.epoch import step_groups, train_epoch
-from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.monitor import Monitor
-from fleet.folds import assert_equal, data, fit_each, fit_fleet, folds, largest_difference
+from fleet.folds import assert_equal, assert_trained_alike, data, fit_fleet, largest_difference, make_group
 from fleet.test_equal_to_single import CASE_IDS, CASES, three
 from fleet.test_networks import NETWORKS, train_both
 from fleet.test_recipe import RECIPE
@@ -21,28 +19,23 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 
 @pytest.mark.parametrize(("method", "mode"), CASES, ids=CASE_IDS)
 def test_replicas_stop_at_different_epochs(method, mode):
-    X, y, subjects = data(shift=0.3)
     settings = three(method, mode, device="cuda")
     for setting, patience, epochs in zip(settings, (1, 2, None), (9, 9, 5)):
         setting.update(patience=patience, max_epochs=epochs, lr=1e-2)
-    fleet = fit_fleet(X, y, subjects, settings, group_size=2)
-    assert next(fleet[0].module_.parameters()).is_cuda
-    assert_equal(fleet, fit_each(X, y, subjects, settings), 1e-7)
+    singles = assert_trained_alike(settings, 1e-7, data(shift=0.3), group_size=2)
+    assert next(singles[0].module_.parameters()).is_cuda
 
 
 @pytest.mark.parametrize("calibrate", [False, True])
 @pytest.mark.parametrize(("method", "mode"), CASES, ids=CASE_IDS)
 def test_steps_do_not_wait_for_the_device(method, mode, calibrate):
-    X, y, subjects = data()
     settings = three(method, mode, device="cuda", module__drop_prob=0.25)
     if method == "mige":  # The spectral estimators read the error code of their decomposition.
         options = {"penalty__score": "stein", "penalty__calibrate": calibrate}
         settings = [{**setting, **options} for setting in settings]
     elif calibrate:
         pytest.skip("only MIGE can be calibrated")
-    statistics = SubjectStatistics(X, subjects)
-    replicas = [Replica(*task, statistics, y) for task in folds(subjects, settings, CensoredEEGClassifier)]
-    group = Group(replicas, DeviceTrials(replicas[0].clf, statistics))
+    group = make_group(settings, CensoredEEGClassifier)
     train_epoch([group])  # The first may set up libraries.
     launches, monitors = group.plan_epoch(), [Monitor(len(group))]
     assert len(launches) > 2
@@ -134,7 +127,6 @@ def test_compiled_equals_eager(method):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_other_networks_equal_single_training(name):
-    """Without and with a penalty, convolutions as matrix products."""
     options = {"module": name, **NETWORKS[name], "device": "cuda"}
     settings = {"penalty": None}, {"penalty": "adv", "censoring": "conditional", "weight": 0.3}
     for single, clf in zip(*train_both(options, *settings)):

@@ -10,7 +10,7 @@ from braindecode_censor.encoders.eegnet import FastEEGNet
 from braindecode_censor.fleet import Replica, train_fleet
 from braindecode_censor.fleet.device_trials import SubjectStatistics
 from braindecode_censor.penalties.penalty import DegenerateBatchWarning
-from fleet.folds import assert_equal, data, fit_each, fit_fleet, folds, make
+from fleet.folds import assert_equal, assert_trained_alike, data, fit_each, fit_fleet, folds, make
 
 CASES = [(None, "marginal"), *METHODS_AND_MODES]
 CASE_IDS = ["baseline", *IDS]
@@ -31,31 +31,20 @@ def three(method, mode, **options):
 @pytest.mark.parametrize(("method", "mode"), CASES, ids=CASE_IDS)
 def test_replica_equals_single_training(method, mode):
     """Without validation, with dropout; the last weights are kept."""
-    X, y, subjects = data(n_subjects=4, n_trials=20, n_times=48)
     options = {"max_epochs": 2, "batch_size": 12, "module__drop_prob": 0.25}
     settings = three(method, mode, **options, valid_subject=None, keep="last")[::2]
-    singles = fit_each(X, y, subjects, settings)
+    singles = assert_trained_alike(settings, 1e-8, data(n_subjects=4, n_trials=20, n_times=48))
     assert min(clf.step_ for clf in singles) >= 10
-    assert_equal(fit_fleet(X, y, subjects, settings), singles, 1e-8)
 
 
 @pytest.mark.parametrize(("method", "mode"), FEW.values(), ids=FEW)
 def test_replicas_stop_at_different_epochs(method, mode):
     """Two of three replicas at a time, so that stopping makes room; with validation."""
-    X, y, subjects = data(shift=0.3)
     settings = three(method, mode)
     for setting, patience, epochs in zip(settings, (1, 2, None), (7, 7, 4)):
         setting.update(patience=patience, max_epochs=epochs, module__drop_prob=0.25, lr=1e-2)
-    singles = fit_each(X, y, subjects, settings)
+    singles = assert_trained_alike(settings, trials=data(shift=0.3), group_size=2)
     assert len({len(clf.history) for clf in singles}) > 1
-    assert_equal(fit_fleet(X, y, subjects, settings, group_size=2), singles, 1e-9)
-
-
-def test_single_precision_agrees_to_rounding():
-    X, y, subjects = data()
-    settings = three("adv", "conditional")
-    singles = fit_each(X, y, subjects, settings, CensoredEEGClassifier)
-    assert_equal(fit_fleet(X, y, subjects, settings, CensoredEEGClassifier), singles, 1e-4)
 
 
 def ragged():
@@ -75,7 +64,7 @@ def test_ragged_batches(method, sampling):
     replicas = [Replica(*task, statistics, y) for task in folds(subjects, settings)]
     sizes = {tuple(len(batch) for batch in replica.draw_batches()) for replica in replicas}
     assert len(sizes) > 1, "the case is not ragged"
-    assert_equal(fit_fleet(X, y, subjects, settings), fit_each(X, y, subjects, settings), 1e-9)
+    assert_trained_alike(settings, trials=(X, y, subjects))
 
 
 OPTIONS = {
@@ -97,18 +86,17 @@ OPTIONS = {
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_options_of_the_estimator(options):
-    X, y, subjects = data()
-    settings = [{"random_state": seed, "weight": 0.1, "max_epochs": 2, **options} for seed in range(2)]
-    assert_equal(fit_fleet(X, y, subjects, settings), fit_each(X, y, subjects, settings), 1e-9)
+    assert_trained_alike(
+        [{"random_state": seed, "weight": 0.1, "max_epochs": 2, **options} for seed in range(2)]
+    )
 
 
 def test_batches_too_small_for_the_penalty_warn():
-    X, y, subjects = data()
     options = {"penalty": "mige", "penalty__calibrate": True, "censoring": "conditional"}
     settings = [{**options, "batch_size": 8, "subjects_per_batch": 2, "max_epochs": 1}]
     message = "2 trials of a subject and class, and the penalty needs 3"
     with pytest.warns(DegenerateBatchWarning, match=message):
-        fit_fleet(X, y, subjects, settings)
+        fit_fleet(*data(), settings)
 
 
 def test_comparison_notices_changes():
@@ -122,28 +110,30 @@ def test_comparison_notices_changes():
 
 
 def test_different_encoders_are_separate_groups():
-    X, y, subjects = data()
-    settings = [{"penalty": "mmd", "weight": 0.3, "max_epochs": 2, "module__F1": f1} for f1 in (2, 3)]
-    assert_equal(fit_fleet(X, y, subjects, settings), fit_each(X, y, subjects, settings), 1e-9)
+    assert_trained_alike(
+        [{"penalty": "mmd", "weight": 0.3, "max_epochs": 2, "module__F1": f1} for f1 in (2, 3)]
+    )
 
 
 def test_methods_side_by_side():
     """Encoders run as one, penalties group by group; batches of other sizes, and replicas that join later."""
-    X, y, subjects = ragged()
     settings = [
         {"penalty": method, "censoring": mode, "weight": 0.1, "random_state": k, "max_epochs": 1 + k % 2}
         for k, (method, mode) in enumerate(FEW.values())
     ]
-    singles = fit_each(X, y, subjects, settings)
-    fleet = fit_fleet(X, y, subjects, settings, group_size=4)
-    assert_equal(fleet, singles, 1e-9)
+    assert_trained_alike(settings, trials=ragged(), group_size=4)
 
 
-def test_diverged_replica_has_an_error_and_changes_no_other():
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({}, "never finite"), ({"valid_subject": None, "keep": "last"}, "not finite")],
+    ids=["validation", "none"],
+)
+def test_diverged_replica_has_an_error_and_changes_no_other(options, message):
     X, y, subjects = data()
-    settings = [{"penalty": "mmd", "weight": 0.1}, {"penalty": "mmd", "weight": 0.1, "lr": 1e30}]
+    settings = [{"penalty": "mmd", "weight": 0.1, "lr": lr, **options} for lr in (1e-3, 1e30)]
     replicas = {replica.key: replica for replica in train_fleet(folds(subjects, settings), X, y, subjects)}
-    assert "never finite" in replicas[1].error
+    assert message in replicas[1].error
     assert replicas[0].error is None and replicas[0].seconds > 0
     assert_equal({0: replicas[0].clf}, fit_each(X, y, subjects, settings[:1]), 1e-9)
 

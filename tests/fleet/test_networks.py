@@ -5,16 +5,12 @@ import re
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
 from torch import nn
-from torch.func import vmap
 
-from braindecode_censor import PAPER, CensoredEEGClassifier
-from braindecode_censor.fleet import train_fleet
+from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.fleet.compat import sequential_reason
-from braindecode_censor.fleet.masks import ExternalMasks, find_dropout_sites, hash_masks
-from braindecode_censor.fleet.network import Network
-from fleet.folds import Double, data, largest_difference
+from braindecode_censor.fleet.masks import ExternalMasks, find_dropout_sites
+from fleet.folds import data, fit_each, fit_fleet, largest_difference
 
 #: Small versions of the networks, with the layer of their latent code.
 NETWORKS = {
@@ -84,21 +80,14 @@ STEPS = {"max_epochs": None, "max_steps": 8, "valid_subject": None, "keep": "las
 
 def train_both(options, *settings):
     """Train replicas of one network by the estimator's own fit and in a fleet; each leaves out another subject."""
-    X, y, subjects = data(n_subjects=3)
-    tasks = [
-        (k, Double(**{**PAPER, **STEPS, "random_state": k, **options, **setting}), subjects != k + 1)
-        for k, setting in enumerate(settings)
-    ]
-    singles = [clone(clf).fit(X[mask], y[mask], subjects=subjects[mask]) for _, clf, mask in tasks]
-    tasks = [(k, clf, np.flatnonzero(mask)) for k, clf, mask in tasks]
-    fleet = {replica.key: replica for replica in train_fleet(tasks, X, y, subjects)}
-    assert not any(replica.error for replica in fleet.values())
-    return singles, [fleet[k].clf for k in range(len(singles))]
+    trials = data(n_subjects=3)
+    settings = [{**STEPS, "random_state": k, **options, **setting} for k, setting in enumerate(settings)]
+    fleet = fit_fleet(*trials, settings)
+    return fit_each(*trials, settings), [fleet[k] for k in range(len(settings))]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_replica_equals_single_training(name):
-    """Dropout in layers, of whole channels and within attention is on; the second replica has a penalty."""
     settings = {"penalty": None}, {"penalty": "adv", "censoring": "conditional", "weight": 0.3}
     singles, fleet = train_both({"module": name, **NETWORKS[name]}, *settings)
     for single, clf in zip(singles, fleet):
@@ -109,17 +98,6 @@ def test_replica_equals_single_training(name):
             np.testing.assert_allclose(clf.history[:, column], single.history[:, column], rtol=1e-6)
     assert len(columns) > 2, "the penalty is not in the history"
     assert largest_difference(*fleet) > 1e-3, "the comparison notices nothing"
-
-
-def test_masks_of_replicas_with_equal_weights_differ():
-    network = Network(nn.Sequential(nn.Dropout(0.5), nn.Flatten(), nn.Linear(192, 2)), "2", 3, 64)
-    (site,) = network.sites
-    masks = hash_masks(torch.tensor([0, 1]), torch.tensor([1, 1]), 0, site.shape(5), site.p, torch.float32)
-    theta, _ = network.replica_state(network.module)
-    z, _ = vmap(lambda mask: network(network.layout.unpack(theta), torch.ones(5, 3, 64), (mask,)))(masks)
-    assert z.shape == (2, 5, 192)
-    assert set(z.unique().tolist()) == {0.0, 2.0}
-    assert 0.4 < (z[0] != z[1]).float().mean() < 0.6
 
 
 def test_dropout_sites_in_the_order_of_the_calls():

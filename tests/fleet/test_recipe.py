@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from braindecode_censor.fleet import train_fleet
-from fleet.folds import data, fit_each, fit_fleet, folds, largest_difference, make
+from fleet.folds import assert_equal, data, fit_each, fit_fleet, make
 
 RECIPE = {"schedule": "one_cycle", "keep": "last", "valid_subject": None, "max_epochs": None, "max_steps": 7}
 RECIPE |= {"penalty": "mmd", "censoring": "conditional", "weight": 0.3, "normalize": "subject"}
@@ -21,15 +21,10 @@ CHANGES = {
 
 
 def assert_same(fleet, singles, tolerance):
-    """Compare weights, losses, scores, and the predictions for a new subject, also adapted."""
+    """Compare the trainings, and the predictions for a new subject, also adapted."""
+    assert_equal(fleet, singles, tolerance)
     X = data(n_subjects=1, n_trials=8, seed=7)[0]
-    assert set(fleet) == set(range(len(singles)))
     for k, single in enumerate(singles):
-        assert fleet[k].best_epoch_ == single.best_epoch_
-        np.testing.assert_allclose(fleet[k].valid_score_, single.valid_score_, atol=1e-12)
-        losses = [clf.history[:, "train_loss"] for clf in (fleet[k], single)]
-        np.testing.assert_allclose(*losses, rtol=1000 * tolerance)
-        assert largest_difference(fleet[k], single) <= tolerance
         for decode in (lambda clf: clf, lambda clf: clf.adapt(X)):
             probabilities = [decode(clf).predict_proba(X) for clf in (fleet[k], single)]
             np.testing.assert_allclose(*probabilities, atol=1e-5)
@@ -39,8 +34,8 @@ def assert_same(fleet, singles, tolerance):
 @pytest.mark.parametrize("name", CHANGES)
 def test_recipe_equals_single_training(name):
     X, y, subjects = data()
-    change = CHANGES[name]
-    settings = [{**RECIPE, **change, "random_state": seed, "lr": lr} for seed, lr in ((0, 3e-3), (1, 1e-2))]
+    change, own = CHANGES[name], ({"lr": 3e-3}, {"random_state": 1, "lr": 1e-2, "max_steps": 4})
+    settings = [{**RECIPE, **change, "random_state": 0, **each} for each in own]
     # In a single training a batch has single precision before the network, and so have gains and noise.
     tolerance = 1e-7 if "augment" in change else 1e-8
     assert_same(fit_fleet(X, y, subjects, settings), fit_each(X, y, subjects, settings), tolerance)
@@ -56,19 +51,6 @@ def test_population_statistics_differ_between_replicas():
     scales = [np.diagonal(clf.normalizer_.affine.weight) for clf in singles]
     assert not np.allclose(*scales, rtol=0.5)
     assert_same(fit_fleet(X, y, subjects, settings), singles, 1e-4)
-
-
-def test_replicas_end_at_their_own_step():
-    X, y, subjects = data()
-    settings = [{**RECIPE, "max_steps": steps} for steps in (1, 4, 9)]
-    fleet = fit_fleet(X, y, subjects, settings, group_size=2)
-    assert [(fleet[k].step_, fleet[k].complete_) for k in range(3)] == [(1, True), (4, True), (9, True)]
-
-
-def test_diverged_replica_without_validation_has_an_error():
-    X, y, subjects = data()
-    (replica,) = train_fleet(folds(subjects, [{**RECIPE, "lr": 1e30}]), X, y, subjects)
-    assert "not finite" in replica.error
 
 
 def test_statistics_of_half_a_subject_are_refused():

@@ -1,47 +1,13 @@
 """Components of a fleet: AdamW, dropout, memory, and steps that compile and do not wait for the CPU."""
 
-import copy
-
-import pytest
 import torch
-from torch import nn
 
-from braindecode_censor.fleet import Replica, packing
-from braindecode_censor.fleet.device_trials import DeviceTrials, SubjectStatistics
+from braindecode_censor.fleet import packing
 from braindecode_censor.fleet.epoch import step_groups
-from braindecode_censor.fleet.group import Group
 from braindecode_censor.fleet.masks import hash_masks
 from braindecode_censor.fleet.monitor import Monitor
 from braindecode_censor.fleet.packing import fitting_size, step_bytes
-from braindecode_censor.fleet.stack import Layout, adam_coefficients, adam_step
-from fleet.folds import assert_equal, data, fit_fleet, folds
-
-
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_adam_step_equals_torch(dtype, weight_decay):
-    """Three replicas with their own learning rates, for 30 steps of a changing rate."""
-    torch.manual_seed(0)
-    betas, eps, layer = (0.9, 0.99), 1e-8, nn.Linear(5, 3)
-    modules = [copy.deepcopy(layer).to(dtype) for _ in range(3)]
-    options = {"lr": 1.0, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-    optimizers = [torch.optim.AdamW(m.parameters(), **options) for m in modules]
-    layout = Layout(layer)
-    theta = torch.stack([layout.pack(module) for module in modules])
-    first, second = torch.zeros_like(theta), torch.zeros_like(theta)
-    for step in range(30):
-        gradient = torch.randn_like(theta)
-        rates = [0.1 / (1 + step), 1e-3, 0.03]
-        for module, optimizer, row, rate in zip(modules, optimizers, gradient, rates):
-            optimizer.param_groups[0]["lr"] = rate
-            for parameter, grad in zip(module.parameters(), layout.unpack(row).values()):
-                parameter.grad = grad.clone()
-            optimizer.step()
-        coefficients = [adam_coefficients(step + 1, rate, betas, weight_decay) for rate in rates]
-        adam_step(theta, gradient, first, second, torch.tensor(coefficients, dtype=dtype).T, betas, eps)
-    expected = torch.stack([layout.pack(module) for module in modules])
-    tolerance = {torch.float32: 1e-6, torch.float64: 1e-14}[dtype]
-    torch.testing.assert_close(theta, expected, rtol=0, atol=tolerance)
+from fleet.folds import assert_equal, data, fit_fleet, make_group
 
 
 def test_hashed_masks_are_fair_and_independent():
@@ -61,11 +27,7 @@ def test_hashed_masks_are_fair_and_independent():
 
 
 def group(n=2):
-    X, y, subjects = data()
-    tasks = folds(subjects, [{"penalty": "adv", "weight": 0.1, "random_state": k} for k in range(n)])
-    statistics = SubjectStatistics(X, subjects)
-    replicas = [Replica(*task, statistics, y) for task in tasks]
-    return Group(replicas, DeviceTrials(replicas[0].clf, statistics))
+    return make_group([{"penalty": "adv", "weight": 0.1, "random_state": k} for k in range(n)])
 
 
 def test_step_bytes_bound_grows_with_the_batch():
@@ -87,11 +49,7 @@ def test_fitting_size_is_smaller_with_less_memory(monkeypatch):
 
 
 def test_compiled_equals_eager():
-    """Graphs as inductor gets them, decomposed as by inductor, and run operation by operation.
-
-    Two shapes in one process: torch would compile the second for any number of channels, and cannot batch that. A limit
-    of one shape and an error beyond it show that the fleet overrules that.
-    """
+    """Graphs as inductor gets them; torch would compile the second shape for any size, and cannot batch that."""
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     X, y, subjects = data()
@@ -119,11 +77,3 @@ def test_steps_do_not_wait_for_the_cpu(monkeypatch):
         monkeypatch.setattr(torch.Tensor, name, refuse)
     for launch in launches:
         step_groups([one], [(0, launch)], monitors)
-
-
-def test_replica_does_not_depend_on_the_rest_of_the_fleet():
-    X, y, subjects = data()
-    options = {"penalty": "adv", "weight": 0.1, "module__drop_prob": 0.25, "max_epochs": 2}
-    settings = [{**options, "random_state": seed} for seed in range(3)]
-    whole, first = fit_fleet(X, y, subjects, settings), fit_fleet(X, y, subjects, settings[:1])
-    assert_equal({0: whole[0]}, [first[0]], 1e-9)
