@@ -46,7 +46,6 @@ def noise_for(penalty):
 
 
 def replicas(n=8):
-    """A stack of batches, each with its own codes and labels."""
     batches = [make_batch("balanced", seed=seed) for seed in range(n)]
     return [torch.stack(column) for column in zip(*batches)]
 
@@ -61,22 +60,17 @@ def test_vmap_equals_a_loop(method, mode, options):
     z, s, y = replicas()
     assert equal_groups(same_group(s[0])).shape == (4, 9)
     penalties = [make_penalty(method, mode, seed=seed, **options) for seed in range(len(z))]
+    both = [_Both(penalty) for penalty in penalties]
     draws = [p.draw_noise(torch.Generator().manual_seed(i)) for i, p in enumerate(penalties)]
     noise = None if draws[0] is None else torch.stack(draws).double()
-    parameters, buffers = stack_module_state(penalties)
+    parameters, buffers = stack_module_state(both)
     axes = (0, 0, 0, 0, 0, None if noise is None else 0)
 
-    def value(params, bufs, z, s, y, noise):
-        return functional_call(penalties[0], (params, bufs), (z, s, y, noise))
-
-    def critic_loss(params, bufs, z, s, y, noise):
-        # functional_call runs forward, so the other method goes through a module of its own
-        return functional_call(_Critic(penalties[0]), (_prefixed(params), _prefixed(bufs)), (z, s, y))
-
     leaf = z.clone().requires_grad_()
-    together = vmap(value, in_dims=axes)(parameters, buffers, leaf, s, y, noise)
+    together, losses = vmap(lambda *batch: functional_call(both[0], batch[:2], batch[2:]), in_dims=axes)(
+        parameters, buffers, leaf, s, y, noise
+    )
     (gradient,) = torch.autograd.grad(together.sum(), leaf)
-    losses = vmap(critic_loss, in_dims=axes)(parameters, buffers, z, s, y, noise)
     for i, penalty in enumerate(penalties):
         own_noise = None if noise is None else noise[i]
         single = value_and_gradient(
@@ -86,24 +80,21 @@ def test_vmap_equals_a_loop(method, mode, options):
         torch.testing.assert_close((together[i], gradient[i]), single, **close)
         torch.testing.assert_close(losses[i], penalty.critic_loss(z[i], s[i], y[i]), **close)
         for name, buffer in penalty.named_buffers():  # BEGAN's control moved in both
-            torch.testing.assert_close(buffers[name][i], buffer, **close)
+            torch.testing.assert_close(buffers[f"penalty.{name}"][i], buffer, **close)
 
 
-class _Critic(torch.nn.Module):
+class _Both(torch.nn.Module):
+    """Returns the value and the critic's loss; functional_call runs nothing but forward."""
+
     def __init__(self, penalty):
         super().__init__()
         self.penalty = penalty
 
-    def forward(self, z, s, y):
-        return self.penalty.critic_loss(z, s, y)
-
-
-def _prefixed(tensors):
-    return {f"penalty.{name}": tensor for name, tensor in tensors.items()}
+    def forward(self, z, s, y, noise):
+        return self.penalty(z, s, y, noise), self.penalty.critic_loss(z.detach(), s, y)
 
 
 def continuous(method, mode, dtype=torch.float64):
-    """Penalty and batch of a continuous nuisance that z depends on."""
     z, _, y = make_batch("balanced")
     s = z[:, 0] + torch.randn(len(z), generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     z, s = z.to(dtype), s.to(dtype)

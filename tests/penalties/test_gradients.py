@@ -1,24 +1,10 @@
-"""The gradient that training uses is the derivative of the value; critic and encoder train apart."""
+"""Critic and encoder train apart, and a revealing half is weighed by itself."""
 
 import pytest
 import torch
-from cases import IDS, METHODS, MODES, PENALTIES, make_batch, make_penalty, value_and_gradient
+from cases import IDS, METHODS, PENALTIES, make_batch, make_penalty, value_and_gradient
 
 import braindecode_censor as bc
-
-# Length scales and batch statistics are held constant by design, so gradcheck needs them fixed.
-SCALE = {"lengthscale": 2.0}
-CONSTANT = {"adv": {}, "mmd": SCALE, "pairmmd": SCALE, "began": {"standardise": False}}
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("method", CONSTANT)
-def test_gradcheck(method, mode):
-    z, s, y = (tensor[:14] for tensor in make_batch("unbalanced"))
-    penalty = make_penalty(method, mode, **CONSTANT[method])
-    z.requires_grad_()
-    # BEGAN's absolute value has kinks; a random point is on none of them.
-    assert torch.autograd.gradcheck(lambda z: penalty(z, s, y), z, eps=1e-7, atol=1e-6)
 
 
 @pytest.mark.parametrize(("method", "mode"), PENALTIES, ids=IDS)

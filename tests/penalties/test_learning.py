@@ -67,7 +67,6 @@ def probe(z, s):
 
 
 def reading(part, z, s, y):
-    """Return the accuracy of a probe on a part of the code."""
     half = N_FEATURES // 2
     if part == "within class":
         return np.mean([probe(z[y == c], s[y == c]) for c in range(N_CLASSES)])
@@ -83,7 +82,6 @@ def make(method, mode):
 
 @functools.cache
 def plain():
-    """Readings and accuracy of a training without censoring."""
     *code, accuracy = train(make("mmd", "marginal"), weight=0)
     return {part: reading(part, *code) for part in ("all", "within class", "half 1", "half 2")}, accuracy
 

@@ -37,8 +37,6 @@ def test_a_subclass_sees_one_half_at_a_time():
 
 
 class Hundredfold(MMD):
-    """Reveals in a way of its own."""
-
     def reveal(self, z, batch):
         return -100 * self.censor(z, batch)
 
@@ -58,8 +56,6 @@ class Rowwise:
 
 
 class Halved(MedianScale):
-    """A subclass of ours."""
-
     def precision(self, d2, same=None):
         assert d2.ndim == 2
         return 2 * super().precision(d2, same)
@@ -73,8 +69,6 @@ class Cauchy(DiagonalKernel):
 
 
 class Constant:
-    """The same precision whatever the distances."""
-
     def __init__(self, value):
         self.value = value
 
@@ -100,8 +94,6 @@ def test_gradient_of_mmd_with_further_scales_and_kernels(options, mode):
 
 
 class Rescaled(Stein):
-    """A score with a fit of its own."""
-
     def fit(self, x, same=None):
         assert x.ndim == 2
         return super().fit(x / 2, same)
@@ -149,7 +141,6 @@ class Power(Measure):
 
 @pytest.fixture
 def power():
-    """The measure, registered for one test."""
     MEASURES["power"] = Power
     yield "power"
     del MEASURES["power"]
@@ -177,7 +168,6 @@ def test_options_of_a_further_measure_are_written_once(power):
 
 @pytest.mark.parametrize("method", list(MEASURES))
 def test_the_factory_accepts_every_value_of_the_search_space(method):
-    """Both ends of every range and every choice make a penalty."""
     space = search_space_of(method)
     for name, search in space.items():
         if name in ("mode", "weight"):
