@@ -4,7 +4,6 @@ import threading
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.covariance import oas
 from sklearn.linear_model import LogisticRegression
 from subjects import mixed_subjects
@@ -180,11 +179,6 @@ def test_cached_features_are_used_for_the_same_trials_only(data):
     assert not np.array_equal(first.arrays_["population0"], changed.arrays_["population0"])
 
 
-def test_clone():
-    clf = TangentSpaceClassifier("power", windows=3)
-    assert clone(clf).get_params() == clf.get_params()
-
-
 def test_hjorth_features_of_sine_waves():
     """Differences of a sine of angular frequency w have 2 sin(w/2) times its amplitude."""
     w, t = np.array([0.2, 0.5]), np.arange(4000)
@@ -198,7 +192,6 @@ def test_hjorth_features_of_sine_waves():
 
 @pytest.mark.parametrize("recentre", [True, False])
 def test_combined_features_have_separate_centres(data, recentre):
-    """Matrices have a Riemannian mean, vectors a plain one, before and after adapting."""
     both, X, _ = fitted(data, features="hjorth-covariance", windows=2, recentre=recentre)
     single = [
         fitted(data, features=name, windows=2, recentre=recentre)[0] for name in ("hjorth", "covariance")

@@ -15,7 +15,6 @@ def degrees(folds, n_subjects):
 
 
 def reachable(folds, start=0):
-    """All subjects that can be reached from one along folds."""
     subjects, before = {start}, set()
     while subjects != before:
         before, subjects = subjects, {p for fold in folds if subjects & set(fold) for p in fold} | subjects

@@ -8,7 +8,6 @@ from studies.recordings import number_subjects
 
 @pytest.fixture(scope="session")
 def recording(tmp_path_factory):
-    """A folder with the files of four subjects."""
     folder = tmp_path_factory.mktemp("data") / "tiny"
     folder.mkdir()
     X, y, subjects = mixed_subjects(4, 12)
@@ -21,7 +20,6 @@ def recording(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def trials():
-    """The trials of four subjects, with subjects from 0."""
     return number_subjects(*mixed_subjects(4, 12))
 
 

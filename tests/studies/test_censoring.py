@@ -108,18 +108,7 @@ def test_only_mige_is_size_matched(trials, tmp_path):
 
 
 def test_script_writes_tables_and_needs_data(recording, tmp_path, capsys):
-    args = [
-        "--out",
-        str(tmp_path),
-        "--seeds",
-        "1",
-        "--folds",
-        "2",
-        "--methods",
-        "--levels",
-        "--device",
-        "cpu",
-    ]
+    args = f"--out {tmp_path} --seeds 1 --folds 2 --methods --levels --device cpu".split()
     run.main([*args, "--data", str(recording), "--base", "subject", "paper", "--max-steps", "2"])
     scores = pd.read_csv(tmp_path / "scores.csv.gz")
     assert set(scores["base"]) == {"subject", "paper"} and set(scores["recording"]) == {"tiny"}
@@ -144,13 +133,7 @@ def make_scores(effect=0.0, n_subjects=12, n_seeds=3):
         for mode in MODES:
             for weight in weights:
                 is_planted = (method, mode, weight) == ("mmd", "conditional", 0.3)
-                add(
-                    effect * is_planted,
-                    method,
-                    mode,
-                    weight,
-                    "censored",
-                )
+                add(effect * is_planted, method, mode, weight, "censored")
         add(-0.05, method, "conditional", -0.3, "reveal")
         add(0, method, "conditional", 0.3, "labels")
     columns = ["recording", "base", "seed", "method", "mode", "weight", "control", "subject", "score"]

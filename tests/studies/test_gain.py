@@ -57,17 +57,6 @@ def test_degenerate_gains():
     assert describe(np.full((3, 2), np.nan))["subjects"] == 0
 
 
-def test_nested_choice_is_not_optimistic():
-    rng, best, nested = np.random.default_rng(5), [], []
-    for _ in range(200):
-        gains = draw(rng, n_subjects=10, n_seeds=4)[None] + 0.05 * rng.normal(size=(8, 10, 4))
-        gains -= gains.mean(axis=0).mean()
-        best.append(gains.mean(axis=(1, 2)).max())
-        nested.append(np.nanmean(choose_nested(gains)[0]))
-    assert np.mean(best) > 0.008
-    assert abs(np.mean(nested)) < 3 * np.std(nested) / np.sqrt(200)
-
-
 def test_nested_choice_selects_the_best_setting_or_none(rng):
     gains = 0.01 * rng.normal(size=(4, 10, 3))
     gains[2] += 0.05

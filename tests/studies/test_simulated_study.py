@@ -9,7 +9,6 @@ from studies.censoring import simulated
 
 @pytest.fixture
 def small(monkeypatch):
-    """The study with few subjects and trials."""
     for name, value in {"N_SEEN": 4, "N_UNSEEN": 2, "N_TRAIN": 16, "N_PROBE": 10}.items():
         monkeypatch.setattr(simulated, name, value)
 

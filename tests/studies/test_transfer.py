@@ -34,7 +34,7 @@ def test_run_scores_every_subject_with_all_target_data(results):
     assert tables["cost"]["trainings"].tolist() == [12, 12]
 
 
-def test_run_adds_candidates_without_repeating_trainings(results, tmp_path):
+def test_run_adds_candidates_without_repeating_trainings(results):
     out, args = results
     store = out / "tiny" / "trainings"
     before = {path: path.stat().st_mtime_ns for path in store.glob("*.training")}
