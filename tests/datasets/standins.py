@@ -55,7 +55,6 @@ def write_errp(folder, subjects=TRAIN, feedbacks=FEEDBACKS, seed=0):
 
 
 def zip_errp(folder, target):
-    """Pack an unpacked release as Kaggle does: train.zip and the labels inside one zip."""
     with zipfile.ZipFile(Path(target, "train.zip"), "w", zipfile.ZIP_DEFLATED) as inner:
         for path in sorted(Path(folder, "train").glob("*.csv")):
             inner.write(path, path.name)
@@ -150,7 +149,6 @@ def write_rsvp(folder, n_trials=80):
 
 
 def write_asl(folder):
-    """Write ten subjects of the ASL dataset: 33 gestures three times, 16 muscles, 1 kHz."""
     truth = {subject: epochs(99, 16, 1000, 33, 100 + subject) for subject in range(1, 11)}
     options = {"unit": "uV", "label_names": [f"sign{k:02d}" for k in range(33)], "sfreq": 1000.0}
     options |= {"ch_names": [f"M{k}" for k in range(16)], "ch_types": ["emg"] * 16}

@@ -1,8 +1,6 @@
 """Registration with MOABB, whose own lists stay intact, and the list of datasets of the command."""
 
 import json
-import subprocess
-import sys
 
 import moabb
 import moabb.datasets
@@ -166,9 +164,7 @@ def test_the_command_lists_them(capsys, rsvp_folder, monkeypatch):
     assert "on disk" in text and "automatic download" in text and "fake" in text
 
 
-def test_names_are_imported_when_used():
-    code = "import sys, braindecode_censor.datasets; assert not {'moabb', 'torch'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_every_name_can_be_imported():
     assert all(getattr(bc.datasets, name) is not None for name in bc.datasets.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'ERRP'"):
         bc.datasets.ERRP  # noqa: B018

@@ -19,7 +19,6 @@ KINDS = ("erp", "emg")
 
 
 def only(kind, **sizes):
-    """Return effects of which all but the given ones are off."""
     return dict.fromkeys(EFFECTS[kind], 0.0) | sizes
 
 
@@ -37,9 +36,15 @@ def test_same_seed_same_bytes(kind):
     assert first.tobytes() == again.tobytes()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_moabb_sees_the_same_trials(kind):
+@pytest.mark.parametrize(
+    ("kind", "paradigm", "ch_types"), [("erp", ERP, ["eeg"] * 16), ("emg", EMGGestures, ["emg"] * 8)]
+)
+def test_moabb_sees_the_same_trials(kind, paradigm, ch_types):
     dataset = SimulatedSubjects(3, 20, kind=kind, n_sessions=2)
+    raw = dataset.get_data([1])[1]["0"]["0"]
+    assert isinstance(default_paradigm(dataset), paradigm) and raw.get_channel_types() == ch_types
+    assert kind == "emg" or 1e-6 < raw.get_data().std() < 5e-5
+    assert dataset.data_path(1) == [] and dataset.metadata is None
     X, y, subjects = dataset.arrays()
     X2, labels, metadata = default_paradigm(dataset).get_data(dataset)
     np.testing.assert_allclose(X2, X, atol=1e-4)
@@ -56,25 +61,19 @@ def test_the_code_tells_simulations_apart(kind):
     assert len(set(codes)) == 4 and SimulatedSubjects(kind=kind).code == codes[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_without_shift_a_linear_model_transfers(kind):
-    """Leave-one-subject-out equals within-subject accuracy, on as many training trials."""
-    X, y, s = SimulatedSubjects(kind=kind, shift=0.0, n_trials=120, n_chans=8).arrays()
-    F = linear_features(X, kind)
-    inside, outside = linear.within(F, y, s), linear.across(F, y, s, n_train=96, repeats=4)
-    assert abs(inside - outside) < 0.03
-    assert linear.across(F, y, s) > inside - 0.01  # and more subjects do not hurt
-    assert inside > (0.8 if kind == "erp" else 0.9)
-
-
-@pytest.mark.parametrize(("kind", "drop"), [("erp", 0.2), ("emg", 0.15)])
-def test_with_shift_it_suffers(kind, drop):
+@pytest.mark.parametrize(("kind", "accuracy", "drop"), [("erp", 0.8, 0.2), ("emg", 0.9, 0.15)])
+def test_a_linear_model_transfers_without_shift_and_suffers_from_it(kind, accuracy, drop):
+    """Without it, leave-one-subject-out equals within-subject accuracy, on as many training trials."""
     scores = []
     for shift in (0.0, 0.5, 1.0):
-        X, y, s = SimulatedSubjects(kind=kind, shift=shift, n_chans=8).arrays()
+        X, y, s = SimulatedSubjects(kind=kind, shift=shift, n_trials=120, n_chans=8).arrays()
         F = linear_features(X, kind)
         scores.append(linear.across(F, y, s))
+        if shift == 0:
+            inside, outside = linear.within(F, y, s), linear.across(F, y, s, n_train=96, repeats=4)
     without, half, full = scores
+    assert abs(inside - outside) < 0.03 and inside > accuracy
+    assert without > inside - 0.01  # and more subjects do not hurt
     assert without > half > full and without - full > drop
     assert linear.within(F, y, s) - full > 0.1  # within the subjects the task is as before
 
@@ -283,16 +282,6 @@ def test_presets_go_from_easy_to_hard(kind):
 def test_impossible_designs_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         SimulatedSubjects(**options)
-
-
-def test_paradigms_of_the_two_kinds():
-    assert isinstance(default_paradigm(SimulatedSubjects(2, 20)), ERP)
-    assert isinstance(default_paradigm(SimulatedSubjects(2, 20, kind="emg")), EMGGestures)
-    raw = SimulatedSubjects(1, 20, kind="emg").get_data([1])[1]["0"]["0"]
-    assert raw.get_channel_types() == ["emg"] * 8
-    raw = SimulatedSubjects(1, 20).get_data([1])[1]["0"]["0"]
-    assert raw.get_channel_types() == ["eeg"] * 16 and 1e-6 < raw.get_data().std() < 5e-5
-    assert SimulatedSubjects(1, 20).data_path(1) == [] and SimulatedSubjects().metadata is None
 
 
 def test_the_documented_presets_are_those_of_the_code():
