@@ -6,5 +6,4 @@ from braindecode_censor.figures.folder import read_results
 
 @pytest.fixture(scope="session")
 def results():
-    """A finished experiment, to be read only."""
     return read_results(finished())

@@ -20,7 +20,6 @@ SUBJECTS = 4
 
 @cache
 def finished():
-    """Return its folder, to be read only."""
     return once("finished", _make)
 
 
@@ -32,7 +31,6 @@ def _make(out):
 
 
 def spoilt(path, change=None):
-    """Return a copy whose scores were changed."""
     shutil.copytree(finished(), path)
     shutil.rmtree(path / "figures")
     if change is not None:

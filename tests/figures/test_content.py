@@ -41,10 +41,6 @@ def drawn(results):
     return plot_results.PLOT.figure(results)
 
 
-def _colour(artist):
-    return matplotlib.colors.to_hex(artist.get_color())
-
-
 def _data_lines(axis):
     return [line for line in axis.lines if line.get_label() != "_chance"]
 
@@ -75,7 +71,7 @@ def test_every_fold_of_every_method_is_a_point(drawn, scores):
 def test_means_are_black_crosses_at_the_means_of_the_csv(drawn, results):
     _, means = _folds_and_means(drawn.axes[0])
     table = pd.read_csv(results.folder / "table.csv", index_col="decoder")
-    assert [_colour(line) for line in means] == ["#000000"] * len(DECODERS)
+    assert [matplotlib.colors.to_hex(line.get_color()) for line in means] == ["#000000"] * len(DECODERS)
     np.testing.assert_allclose([line.get_ydata()[0] for line in means], table.loc[DECODERS, "mean"])
     assert [line.get_xdata()[0] for line in means] == list(range(len(DECODERS)))
 
@@ -103,13 +99,6 @@ def test_gains_are_differences_with_intervals_around_them(results, scores):
     means = frame[frame["subject"] == "all"].set_index("decoder")
     for column in ("gain", "low", "high"):
         np.testing.assert_allclose(means.loc[METHODS, column], table.loc[METHODS, column])
-
-
-def test_stored_weights_give_the_scores_of_the_cross_validation(results, scores):
-    """The gain by trials comes from weights read back, the scores from MOABB: they must agree."""
-    probed = results.probed("gains").set_index("subject")["gain"]
-    expected = scores[SELECTED] - scores["baseline"]
-    np.testing.assert_allclose(probed.loc[expected.index], expected, atol=1e-7)
 
 
 def test_ranks_are_means_over_subjects(results, scores):

@@ -32,7 +32,6 @@ def crowded(tmp_path_factory):
 
 
 def labels(figure):
-    """Return all texts that are drawn."""
     texts = list(figure.texts)
     for axis in figure.axes:
         legends = [axis.get_legend()] if axis.get_legend() else []

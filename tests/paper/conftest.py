@@ -5,5 +5,4 @@ from figures.finished import finished
 
 @pytest.fixture(scope="session")
 def folder():
-    """A finished experiment, to be read only."""
     return finished()

@@ -11,7 +11,6 @@ GRID = [{"method": "mmd", "mode": "conditional", "weight": 0.1}]
 
 @pytest.fixture
 def small(monkeypatch):
-    """The same demonstration with few subjects, one configuration and no time."""
     monkeypatch.setitem(PRESETS, "quick", (GRID, PRESETS["quick"][1]))
     monkeypatch.setattr(demo, "RECORDED", {**demo.RECORDED, "n_subjects": 4, "n_trials": 24})
     monkeypatch.setattr(demo, "TRAINING", {"max_epochs": 1, "patience": 1, "module__F1": 2, "module__D": 1})

@@ -95,23 +95,6 @@ def test_scores_equal_those_of_a_plain_estimator(reference):
     np.testing.assert_array_equal(stored.probabilities[1], clf.predict_proba(data.X[test]))
 
 
-def test_test_subject_does_not_change_a_training(reference, tmp_path):
-    """Other signals of subject 1 leave the weights of the fold without it as they are."""
-    study = experiment(reference.out)
-    data, config = study.data, study.preset.grid[0]
-    changed = experiment(tmp_path).data
-    changed.X = np.where((data.subjects == 1)[:, None, None], -3 * data.X, data.X)
-    results = []
-    for trials in (data, changed):
-        (training,) = [make_training(config, 0, 1, study.training, trials)]
-        rows = trials.rows(training.train)
-        clf = training.estimator.fit(trials.X[rows], trials.y[rows], subjects=trials.subjects[rows])
-        results.append((training.key(trials), clf.module_.state_dict(), clf.valid_score_))
-    (key, weights, score), (changed_key, changed_weights, changed_score) = results
-    assert key != changed_key and score == changed_score  # Its stored probabilities would differ.
-    assert all(torch.equal(weights[name], changed_weights[name]) for name in weights)
-
-
 def test_diverged_configuration_is_left_out(reference, tmp_path, capsys):
     out = copy_of(reference.out, tmp_path / "out")
     index = read_index(out).set_index(["setting", "subject"])

@@ -9,7 +9,6 @@ from tiny import ONE_EPOCH, finished, run
 from braindecode_censor.figures import plot_tables
 from braindecode_censor.figures.folder import Missing, Results, read_results
 from braindecode_censor.paper.grid import expand
-from braindecode_censor.paper.optuna_search import propose
 from braindecode_censor.paper.stored import read_training
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.measures.mmd import MMD
@@ -63,18 +62,3 @@ def test_workers_learn_it_and_a_process_that_does_not_know_it_says_so(monkeypatc
         plot_tables.hyperparameters(results)
     add_measures(measures)
     assert MEASURES["sharp"] is Sharp
-
-
-def test_optuna_proposes_it(sharp):
-    optuna = pytest.importorskip("optuna")
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    configs = [dict(propose(study.ask(), "sharp").options) for _ in range(30)]
-    assert {s["kind"] for s in configs} == {"plain", "sharp"}
-    values = [s["sharpness"] for s in configs if s["kind"] == "sharp"]
-    assert values and all(0.5 <= value <= 4 for value in values)
-    assert not any("sharpness" in s for s in configs if s["kind"] == "plain")
-
-
-def test_a_wrong_value_is_said_before_any_training(sharp):
-    with pytest.raises(ValueError, match=r"'sharpnes' is unknown.*Did you mean 'sharpness'"):
-        expand([{"method": "sharp", "sharpnes": 1.0}])

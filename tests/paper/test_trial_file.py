@@ -64,8 +64,10 @@ def test_trials_of_different_length_are_refused():
         file.add(np.zeros((2, 3, 9)))
 
 
-def test_only_the_file_of_a_killed_process_is_cleaned_away(tmp_path):
+def test_only_files_of_killed_processes_are_cleaned_away(tmp_path):
     path = make_scratch(tmp_path)
+    (tmp_path / "trainings").mkdir()
+    (tmp_path / "trainings" / "a.json.17.part").write_text("half")
     code = "import sys; from braindecode_censor.storage.files import make_scratch\n"
     code += "print(make_scratch(sys.argv[1]), flush=True); input()"
     with subprocess.Popen(
@@ -73,11 +75,12 @@ def test_only_the_file_of_a_killed_process_is_cleaned_away(tmp_path):
     ) as other:
         name = other.stdout.readline().strip()
         clean(tmp_path)
-        assert {str(path) for path in tmp_path.iterdir()} == {name, str(path)}, "both processes live"
+        files = {str(file) for file in tmp_path.rglob("*") if file.is_file()}
+        assert files == {name, str(path)}, "both processes live"
         os.kill(other.pid, signal.SIGKILL)
         other.wait(timeout=20)
     clean(tmp_path)
-    assert list(tmp_path.iterdir()) == [path]
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [path]
 
 
 def test_an_experiment_on_a_file_has_the_table_of_one_in_memory(reference, tmp_path, nothing_fits):

@@ -13,20 +13,9 @@ import numpy as np
 import torch
 
 import braindecode_censor as bc
+from braindecode_censor.datasets import SimulatedSubjects
 
 TOLERANCE = 1e-6
-
-
-def make_trials(n_subjects=6, n_trials=24, n_chans=6, n_times=96):
-    """Return trials with an effect of the class and one of the subject."""
-    rng = np.random.default_rng(0)
-    y = np.tile(np.arange(2), n_subjects * n_trials // 2)
-    subjects = np.repeat(np.arange(n_subjects), n_trials)
-    X = rng.standard_normal((len(y), n_chans, n_times))
-    wave = np.sin(np.linspace(0, 4 * np.pi, n_times))
-    X += 0.7 * y[:, None, None] * wave * rng.standard_normal(n_chans)[:, None]
-    X *= np.exp(0.5 * rng.standard_normal((n_subjects, n_chans)))[subjects][:, :, None]
-    return X.astype(np.float32), y, subjects
 
 
 def fit_callback(X, y, subjects):
@@ -68,8 +57,7 @@ def run_experiment(folder):
 
 
 def compute():
-    """Return name -> numbers."""
-    X, y, subjects = make_trials()
+    X, y, subjects = SimulatedSubjects(6, 24, kind="mixed", n_classes=2, n_chans=6, sfreq=96.0).arrays()
     small = [
         {"name": "net", "network": "EEGNet", "normalize": "euclidean", "max_steps": 8, "batch_size": 24},
         {"name": "riemann", "classical": "covariance"},
@@ -92,7 +80,6 @@ def compute():
 
 
 def main():
-    """Write or compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write")
     parser.add_argument("--compare")
