@@ -37,7 +37,6 @@ def seeded():
 
 @pytest.fixture(scope="session")
 def data():
-    """Return trials of five subjects and two classes."""
     from rhythms import simulate
 
     return simulate()
@@ -45,7 +44,6 @@ def data():
 
 @pytest.fixture
 def quick():
-    """Return parameters of a short fit."""
     return {"max_epochs": 2, "batch_size": 32, "module__F1": 4, "module__D": 1}
 
 

@@ -1,7 +1,5 @@
 """The censoring step, its critic, and the numbers of an epoch."""
 
-import copy
-
 import pytest
 import torch
 from cases import IDS, PENALTIES, make_batch, make_penalty
@@ -52,20 +50,6 @@ def test_numbers_without_gradient_are_equal():
         torch.testing.assert_close(numbers, same)
 
 
-def test_copied_step_is_independent():
-    z, s, y = make_batch("balanced")
-    step = CensoringStep(make_penalty("adv", "complementary"), critic_lr=1e-2)
-    for _ in range(3):
-        step(z, s, y)
-    copied = copy.deepcopy(step)
-    before = [p.detach().clone() for p in step.penalty.parameters()]
-    moved, _ = copied(z, s, y)
-    for p, old, other in zip(step.penalty.parameters(), before, copied.penalty.parameters()):
-        assert (p == old).all()
-        assert (other != old).any()
-    torch.testing.assert_close(step(z, s, y)[0], moved)
-
-
 def test_single_trial_has_zero_gradient():
     z, s, y = make_batch("balanced")
     step = CensoringStep(make_penalty("adv", "marginal"))
@@ -75,8 +59,6 @@ def test_single_trial_has_zero_gradient():
 
 
 class Counted(Measure):
-    """Reports the number of trials."""
-
     def censor(self, z, batch):
         return z.square().sum()
 

@@ -17,11 +17,7 @@ from braindecode_censor import Censor, CensoredEEGClassifier
 
 
 def _fit(data, quick, **options):
-    x, y, subjects = data
-    return CensoredEEGClassifier(**{**quick, **options}).fit(x, y, subjects=subjects)
-
-
-# --- scikit-learn ---------------------------------------------------------------------------------------
+    return CensoredEEGClassifier(**{**quick, **options}).fit(*data)
 
 
 def test_clone_is_unfitted(data, quick):
@@ -37,25 +33,24 @@ def test_clone_is_unfitted(data, quick):
 
 
 def test_set_params_before_fit(data, quick):
-    x, y, subjects = data
-    clf = CensoredEEGClassifier(penalty="mmd", weight=1.0, **quick).fit(x, y, subjects)
-    clf.set_params(penalty="adv", weight=0.5, censoring="conditional").fit(x, y, subjects)
+    clf = CensoredEEGClassifier(penalty="mmd", weight=1.0, **quick).fit(*data)
+    clf.set_params(penalty="adv", weight=0.5, censoring="conditional").fit(*data)
     censor = dict(clf.callbacks_)["censor"]
     assert (censor.method, censor.weight, censor.mode) == ("adv", 0.5, "conditional")
     assert "subject_accuracy" in clf.history[-1]
-    clf.set_params(penalty=None).fit(x, y, subjects)
+    clf.set_params(penalty=None).fit(*data)
     assert not any(isinstance(callback, Censor) for _, callback in clf.callbacks_)
 
 
 def test_grid_search_with_metadata_routing(data, quick):
     """As inside MOABB: one `subjects` feeds the folds and the estimator."""
     x, y, subjects = data
-    clf = CensoredEEGClassifier(**{**quick, "max_epochs": 1})
+    clf = CensoredEEGClassifier("EEGNet", "pairmmd", **{**quick, "max_epochs": 1})
+    grid = {"penalty__pairs": ["clique"], "penalty__size": [2, 3], "penalty__warmup": [0, 1]}
     with config_context(enable_metadata_routing=True):
-        cv = LeaveOneGroupOut().set_split_request(groups="subjects")
-        search = GridSearchCV(clf, {"weight": [0.1, 1.0]}, cv=cv, error_score="raise")
-        search.fit(x, y, subjects=subjects)
-    assert search.n_splits_ == 5
+        cv = GroupKFold(2).set_split_request(groups="subjects")
+        search = GridSearchCV(clf, grid, cv=cv, error_score="raise").fit(x, y, subjects=subjects)
+    assert search.best_params_ == {name: getattr(search.best_estimator_, name) for name in grid}
 
 
 def test_pipeline(data, quick):
@@ -88,9 +83,6 @@ def test_each_subject_validates_once(data, paper, names):
     assert sorted(validated) == sorted(names)
     for estimator, test in zip(result["estimator"], result["indices"]["test"]):
         assert estimator.valid_subject_ not in subjects[test]
-
-
-# --- the protocol ---------------------------------------------------------------------------------------
 
 
 def test_defaults(data):
@@ -179,9 +171,6 @@ def test_batch_norm_momentum(data, quick):
     assert clf.module_.bnorm.momentum == 0.2
 
 
-# --- shapes ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("method", "mode"), [("adv", "conditional"), ("pairmmd", "complementary")])
 def test_33_classes_with_3_trials_each(method, mode):
     x, y, subjects = simulate(n_subjects=4, n_trials=99, n_classes=33, n_chans=1, n_times=64)
@@ -206,25 +195,19 @@ def test_class_labels_of_any_type(data, quick, labels):
     assert clf.score(x, np.asarray(labels)[y]) == reference.score(x, y)
 
 
-def test_epochs(data, paper):
+def test_epochs_and_braindecode_datasets(data, paper):
     x, y, subjects = data
     info = mne.create_info(4, sfreq=96.0, ch_types="eeg")
     epochs = mne.EpochsArray(x * 1e-6, info, metadata=pd.DataFrame({"subject": subjects}), verbose="error")
-    clf = CensoredEEGClassifier(**paper).fit(epochs, y)
-    assert clf.valid_subject_ == 1
-    np.testing.assert_allclose(clf.predict_proba(epochs), _fit(data, paper).predict_proba(x), atol=1e-3)
-
-
-def test_braindecode_dataset(data, paper):
-    x, y, subjects = data
     dataset = create_from_X_y(x, y, drop_last_window=False, sfreq=96)
     dataset.set_description({"subject": subjects.tolist()})
-    clf = CensoredEEGClassifier(**paper).fit(dataset)
-    assert clf.valid_subject_ == 1
-    reference = _fit(data, paper).predict_proba(x)
-    np.testing.assert_allclose(clf.predict_proba(dataset), reference, atol=1e-3)
+    expected = _fit(data, paper).predict_proba(x)
+    for inputs, classes in ((epochs, y), (dataset, None)):
+        clf = CensoredEEGClassifier(**paper).fit(inputs, classes)
+        assert clf.valid_subject_ == 1
+        np.testing.assert_allclose(clf.predict_proba(inputs), expected, atol=1e-3)
     subset = torch.utils.data.Subset(dataset, range(40, 60))
-    np.testing.assert_allclose(clf.predict_proba(subset), reference[40:60], atol=1e-3)
+    np.testing.assert_allclose(clf.predict_proba(subset), expected[40:60], atol=1e-3)
 
 
 def test_penalty_options(data, quick):
@@ -243,15 +226,6 @@ def test_penalty_options(data, quick):
     assert (censor.options["gamma"], censor.warmup, censor.critic_steps) == (0.6, 3, 2)
     loaded = CensoredEEGClassifier.from_bytes(began.to_bytes())
     assert loaded.get_params()["penalty__gamma"] == 0.6
-
-
-def test_grid_search_over_penalty_options(data, quick):
-    x, y, subjects = data
-    clf = CensoredEEGClassifier("EEGNet", "pairmmd", **{**quick, "max_epochs": 1})
-    grid = {"penalty__pairs": ["clique"], "penalty__size": [2, 3], "penalty__warmup": [0, 1]}
-    search = GridSearchCV(clf, grid, cv=GroupKFold(2), error_score="raise")
-    search.fit(x, y, groups=subjects, subjects=subjects)
-    assert search.best_params_ == {name: getattr(search.best_estimator_, name) for name in grid}
 
 
 def test_numpy_scalars(data, quick):

@@ -66,7 +66,7 @@ def test_halves(labels):
     assert _excess(report, part="second half").min() > 0.7
 
 
-def test_interval_coverage(labels):
+def test_interval_coverage():
     """Over repetitions, 95 % intervals of a known accuracy hold it about that often."""
     subjects, y = np.tile([0, 1], 100), np.zeros(200)
     truth, covered, widths = 0.8413 - 0.5, [], []  # two normal subjects, two standard deviations apart

@@ -47,16 +47,11 @@ def _fingerprint(estimator, X, y):
     return float(flat @ np.random.default_rng(0).normal(size=len(flat)))
 
 
-def _certainty(estimator, X, y):
-    return float((estimator.predict_proba(X) ** 2).sum(axis=1).mean())
-
-
 SCORER = {
     "balanced_accuracy": "balanced_accuracy",
     "valid": _valid,
     "valid_subject": _valid_subject,
     "weights": _fingerprint,
-    "certainty": _certainty,
 }
 
 

@@ -52,12 +52,7 @@ def test_average_is_plain_then_exponential():
     assert average == pytest.approx(expected)
 
 
-# --- in the estimator -------------------------------------------------------------------------------------
-
-
 class Recorded(CensoredEEGClassifier):
-    """Records weights and learning rate of every step."""
-
     def train_step(self, batch, **fit_params):
         step = super().train_step(batch, **fit_params)
         state = {name: tensor.clone() for name, tensor in self.module_.state_dict().items()}
@@ -111,7 +106,6 @@ def test_seed_of_the_augmentation(data, quick):
 
 
 def test_augmentation_of_training_batches_only(data, quick):
-    """Validation and prediction use the original signals."""
     batches = []
 
     class Record(CensoredEEGClassifier):

@@ -37,7 +37,6 @@ def _plain(data, callbacks, seed=0):
 
 @pytest.fixture(scope="module")
 def plain(data):
-    """Braindecode's classifier with nothing of ours."""
     return _plain(data, None)
 
 
@@ -88,31 +87,17 @@ def test_estimator_with_weight_zero_is_a_plain_classifier(data):
     np.testing.assert_allclose(ours.history[:, "event_lr"], 1e-3 / np.sqrt(np.arange(1, 7)))
 
 
-def test_fast_network_equals_stock_up_to_rounding(data, quick):
-    x, y, subjects = data
-    fits = [
-        CensoredEEGClassifier(penalty=None, fast=fast, valid_subject="rotate", **quick).fit(
-            x, y, subjects=subjects
-        )
-        for fast in (True, False)
-    ]
-    losses = [fit.history[:, "valid_loss"] for fit in fits]
-    np.testing.assert_allclose(*losses, rtol=1e-4)
-    assert [type(fit.module_).__name__ for fit in fits] == ["FastEEGNet", "EEGNet"]
-
-
 @pytest.mark.parametrize(
     ("method", "mode"),
     [*zip(METHODS, ["marginal"] * 5), ("pairmmd", "complementary"), ("adv", "conditional")],
 )
 def test_seed_determines_the_result(data, quick, method, mode):
-    x, y, subjects = data
 
     def fit(seed):
         clf = CensoredEEGClassifier(
             penalty=method, censoring=mode, random_state=seed, **{**quick, "max_epochs": 2}
         )
-        return clf.fit(x, y, subjects=subjects)
+        return clf.fit(*data)
 
     state = torch.get_rng_state()
     first = fit(0)

@@ -28,9 +28,6 @@ def make(name, **options):
     return make_transforms({name: {**NEEDS.get(name, {}), **options}}, sfreq=100.0, random_state=3)
 
 
-# ---- random numbers
-
-
 def test_random_numbers_are_uniform_normal_and_independent():
     stream = mix(torch.arange(50), 7)
     u = uniform(stream, (400,)).double().numpy()
@@ -49,9 +46,6 @@ def test_noise_is_white():
     assert stats.kstest(x.flatten()[::7].numpy(), "norm").pvalue > 0.01
     assert abs(float((x[..., 1:] * x[..., :-1]).mean())) < 0.02
     assert abs(float((x[:, :, 0] * x[:, :, 1]).mean())) < 0.05
-
-
-# ---- counted transforms
 
 
 def test_circular_time_shift(batch):
@@ -99,9 +93,6 @@ def test_probability_is_the_fraction_of_changed_trials(batch):
     assert torch.equal(make("GaussianNoise", probability=0.0).apply(many, 0), many)
 
 
-# ---- every name
-
-
 @pytest.mark.parametrize("name", AUGMENTATIONS)
 def test_every_name_is_reproducible_alone_and_in_a_fleet(batch, name):
     augmentation, batch = make(name, probability=1.0), batch[:8]
@@ -126,9 +117,6 @@ def test_every_transform_of_braindecode_has_a_name():
     theirs = {name for name in A.__all__ if isinstance(getattr(A, name), type)}
     left_out = {"Transform", "IdentityTransform", "Compose", "AugmentedDataLoader"}
     assert theirs - left_out - {"Mixup", "SegmentationReconstruction"} <= set(AUGMENTATIONS)
-
-
-# ---- the argument
 
 
 def test_names_options_and_objects_are_equivalent(batch):
@@ -163,9 +151,6 @@ def test_loader_of_braindecode(batch):
     first, second = (ChannelGains(random_state=0) for _ in range(2))
     assert torch.equal(first(batch), second(batch))
     assert not torch.equal(first(batch), second(batch)[0])
-
-
-# ---- messages
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,6 @@ def test_moments_of_last_batch_only():
 
 
 class Amplify(Callback):
-    """An augmentation in place, as a user might write it."""
-
     def on_batch_begin(self, net, batch=None, training=None, **kwargs):
         if training:
             batch[0].mul_(3.0)
@@ -54,6 +52,7 @@ def test_augmentation_by_a_callback_reaches_batch_statistics(data):
     # The last epoch is compared, because rounding may change which one is best.
     options = {**LONG, "keep": "last", "callbacks": [("amplify", Amplify())]}
     fast, stock = (CensoredEEGClassifier(fast=fast, **options).fit(*data) for fast in (True, False))
+    assert [type(clf.module_).__name__ for clf in (fast, stock)] == ["FastEEGNet", "EEGNet"]
     np.testing.assert_allclose(fast.history[:, "train_loss"], stock.history[:, "train_loss"], rtol=1e-3)
     variances = [clf.module_.bnorm_temporal.running_var for clf in (fast, stock)]
     torch.testing.assert_close(*variances, rtol=1e-3, atol=0)

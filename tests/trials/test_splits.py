@@ -10,7 +10,6 @@ from braindecode_censor.trials.splits import split_subject, validation_subject
 
 
 def _rotation(subjects, all_subjects=None):
-    """Validation subject of every fold."""
     return [validation_subject([s for s in subjects if s != held_out], all_subjects) for held_out in subjects]
 
 
