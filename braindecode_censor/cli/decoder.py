@@ -26,6 +26,7 @@ def add_commands(commands):
     # Options are stored under the names of AutoTransferClassifier's arguments, so that run_fit can pass them on.
     add("--data", required=True, metavar="DIR", help="folder of subject_XX.npz or subject_XX-epo.fif")
     add("--out", required=True, metavar="DIR", help="folder to write the decoder to")
+    add("--overwrite", action="store_true", help="replace an older decoder in that folder")
     target = "trials that will be available of a new subject before it is decoded"
     add("--target", choices=("none", "unlabeled", "labeled"), default="unlabeled", help=target)
     add("--time", dest="time_limit", default="10m", metavar="T", help="such as 90s, 10m, 1.5h, or none")
@@ -59,7 +60,7 @@ def run_fit(args):
     from braindecode_censor.decoder.files import read_folder
     from braindecode_censor.decoder.folder import check_free
 
-    check_free(args.out)
+    check_free(args.out, args.overwrite)
     data = read_folder(args.data)
     names = inspect.signature(AutoTransferClassifier).parameters
     arguments = {name: value for name, value in vars(args).items() if name in names}
@@ -68,7 +69,7 @@ def run_fit(args):
     clf = AutoTransferClassifier(
         **arguments, sfreq=data.sfreq, ch_names=data.ch_names, verbose=int(not args.quiet)
     )
-    clf.fit(data.X, data.y, subjects=data.subjects).save(args.out)
+    clf.fit(data.X, data.y, subjects=data.subjects).save(args.out, args.overwrite)
     _show(clf)
     print(f"\nDecoder: {args.out} (its model card: {Path(args.out) / 'model_card.md'})")
     return 0

@@ -335,21 +335,23 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "ensemble_")
         return write_card(self)
 
-    def save(self, folder):
+    def save(self, folder, overwrite=False):
         """Write the decoder to a folder of safetensors and JSON, without pickle.
 
         Parameters
         ----------
         folder : str or path-like
-            Created; an existing decoder is replaced.
+            Created.
+        overwrite : bool
+            Whether to replace an older decoder. Other files are never deleted.
         """
         from braindecode_censor.decoder.folder import write_decoder
 
-        write_decoder(self, folder, self.model_card)
+        write_decoder(self, folder, self.model_card, overwrite)
 
     @classmethod
     def load(cls, folder, device="auto"):
-        """Load a decoder that :meth:`save` wrote.
+        """Load a decoder that :meth:`save` wrote; nothing in the folder is executed.
 
         Parameters
         ----------

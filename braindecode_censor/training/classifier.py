@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 
 from braindecode_censor.encoders.resolve import whole_module
+from braindecode_censor.storage.files import read_file
 from braindecode_censor.training.adapt import StreamingClassifier, adapt_classifier, adapt_to_target
 from braindecode_censor.training.arguments import check_arguments
 from braindecode_censor.training.layers import code_of
@@ -412,4 +413,4 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         clf : CensoredEEGClassifier
             Fitted estimator.
         """
-        return read_classifier(cls, Path(path).read_bytes(), path, params)
+        return read_classifier(cls, read_file(path), path, params)

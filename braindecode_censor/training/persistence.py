@@ -1,16 +1,19 @@
 """A fitted estimator as bytes (tensors and a JSON header), and copies of it."""
 
 import copy
+import inspect
 import json
 import pickle
 
 import numpy as np
 import torch
+from pydantic import JsonValue
 
 from braindecode_censor._version import __version__
-from braindecode_censor.encoders.resolve import whole_module
+from braindecode_censor.encoders.resolve import resolve_module, whole_module
+from braindecode_censor.storage.schema import Count, Label, Positive, Schema, Size
 from braindecode_censor.storage.tensors import read_tensors, write_tensors
-from braindecode_censor.training.task_loss import FoldCrossEntropy
+from braindecode_censor.training.arguments import check_arguments
 from braindecode_censor.trials.normalize import SubjectNormalizer
 
 __all__ = [
@@ -23,8 +26,42 @@ __all__ = [
     "write_state",
 ]
 
-_FORMAT = "braindecode-censor classifier 3"
-_FITTED = ("valid_score_", "best_epoch_", "valid_subject_", "signal_args_", "adapted_")
+_FORMAT = "braindecode-censor classifier 4"
+# Arguments on which predictions depend: what a file cannot hold of these has to be passed to load.
+_DECIDING = {"module", "criterion", "predict_nonlinearity", "classes", "cropped", "aggregate_predictions"}
+_LARGEST = 2**17  # of the numbers among the options of a module or a penalty
+
+
+class _Signal(Schema):
+    n_chans: Size
+    n_times: Size
+    n_outputs: Size
+    sfreq: Positive | None = None
+
+
+class _Fitted(Schema):
+    valid_score_: float
+    best_epoch_: Count | None
+    valid_subject_: Label | list[Label] | None
+    signal_args_: _Signal
+    adapted_: bool
+
+
+class _Normalizer(Schema):
+    strategy: str
+    prior: float
+    estimator: str
+    n_chans: Size
+    n_target: Count
+
+
+class _Header(Schema):
+    params: dict[str, JsonValue]
+    unsaved: list[str]
+    fitted: _Fitted
+    classes: list[Label]
+    normalizer: _Normalizer
+    version: str
 
 
 def write_classifier(clf):
@@ -42,28 +79,76 @@ def write_classifier(clf):
 
 def read_classifier(cls, content, name, params):
     """Return the estimator that :func:`write_classifier` wrote; `name` is what errors call the content."""
-    header, tensors = read_tensors(content, _FORMAT, name)
-    missing = [param for param in header.get("unsaved", ()) if param not in params]
+    header, tensors = read_tensors(content, _FORMAT, name, _Header)
+    missing = [param for param in header.unsaved if param not in params]
     if missing:
         arguments = ", ".join(f"{param}=..." for param in missing)
         raise ValueError(
             f"{name} was saved from an estimator whose {', '.join(missing)} cannot be written without code: pass "
             f"load(path, {arguments}) with the same values."
         )
+    _check_params(cls, header.params, name)
+    params = {**header.params, **params}
     try:
-        clf = cls(**{**header["params"], **params})
-        return write_state(clf, header, tensors)
-    except KeyError as error:
-        raise ValueError(f"{name} is damaged: it holds no {error}.") from None
+        clf = cls(**params)
+        check_arguments(clf)
+        fitted = header.model_dump(exclude={"params"}, exclude_none=True)
+        _check_size(clf, fitted, tensors)
+        return write_state(clf, fitted, tensors)
     except RuntimeError as error:
-        raise ValueError(f"{name} does not fit module={clf.module!r}: {error}") from None
+        raise ValueError(f"{name} does not fit module={params.get('module')!r}: {error}") from None
+    except Exception as error:  # Constructors of modules raise errors of any type.
+        raise ValueError(f"{name} is damaged, or written by something else: {error}") from None
+
+
+def _check_params(cls, params, name):
+    """Raise for a parameter that :func:`write_classifier` does not write, since it may start a program."""
+    for param, value in params.items():
+        if not _is_stored(cls, param):
+            raise ValueError(
+                f"{name} sets {param}={str(value)[:80]!r}, which is never taken from a file: pass it to load yourself."
+            )
+        if "__" in param:
+            _check_option(f"{name}: {param}", value)
+
+
+def _check_option(argument, value):
+    if isinstance(value, (list, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_option(argument, part)
+    elif isinstance(value, (int, float)) and not abs(value) <= _LARGEST:
+        raise ValueError(f"{argument}={value!r} must be at most {_LARGEST}.")
+
+
+def _is_stored(cls, name):
+    own = inspect.signature(cls.__init__).parameters
+    return name in own.keys() - {"self", "kwargs"} or name.startswith(("module__", "penalty__"))
+
+
+def _check_size(clf, fitted, tensors):
+    """Raise if the module is larger than its tensors, before any memory is taken for it."""
+    clf.signal_args_ = fitted["fitted"]["signal_args_"]
+    try:
+        with torch.device("meta"):
+            module = clf.initialized_instance(
+                resolve_module(clf.module, clf.fast), clf.get_params_for("module")
+            )
+    except (
+        NotImplementedError,
+        RuntimeError,
+    ):  # Some modules compute with their weights when they are built.
+        return
+    n_expected = sum(tensor.numel() for tensor in module.state_dict().values())
+    n_numbers = sum(tensor.numel() for tensor in _select(tensors, "module").values())
+    if n_expected != n_numbers:
+        raise RuntimeError(f"it has {n_expected} numbers, the file {n_numbers}.")
 
 
 def read_state(clf):
     """Return the fitted attributes of an estimator as a JSON header and tensors."""
     normalizer = clf.normalizer_.get_state()
     fitted = {
-        "fitted": {name: _plain(getattr(clf, name, None)) for name in _FITTED},
+        "fitted": {name: _plain(getattr(clf, name, None)) for name in _Fitted.model_fields},
         "classes": clf.classes_.tolist(),
         "normalizer": normalizer["settings"],
     }
@@ -78,12 +163,16 @@ def read_state(clf):
 
 def write_state(clf, fitted, tensors):
     """Set the fitted attributes of an estimator."""
-    for name in _FITTED:
-        setattr(clf, name, fitted["fitted"][name])
+    for name in _Fitted.model_fields:
+        setattr(clf, name, fitted["fitted"].get(name))
     clf.classes_inferred_ = np.asarray(fitted["classes"])
     with torch.random.fork_rng(devices=[]):  # The weights drawn here are replaced below.
         clf.initialize()
-    whole_module(clf.module_).load_state_dict(_select(tensors, "module"))
+    module, weights = whole_module(clf.module_), _select(tensors, "module")
+    for name, tensor in module.state_dict().items():
+        if name in weights and weights[name].dtype != tensor.dtype:
+            raise ValueError(f"{name} is of {weights[name].dtype}, expected {tensor.dtype}.")
+    module.load_state_dict(weights)
     arrays = {name: tensor.numpy() for name, tensor in _select(tensors, "normalizer").items()}
     clf.normalizer_ = SubjectNormalizer.from_state({"settings": fitted["normalizer"], "arrays": arrays})
     clf.head_ = {name: tensor.to(clf.device) for name, tensor in _select(tensors, "head").items()} or None
@@ -122,31 +211,26 @@ def _select(tensors, group):
 
 
 def unsaved_params(clf):
-    """Return the parameters that JSON cannot hold and predictions depend on."""
-    plain = _plain_params(clf)
-    names = (
-        "module",
-        "predict_nonlinearity",
-        "criterion",
-    )  # skorch takes the nonlinearity from the criterion.
+    """Return the parameters that a file cannot hold and predictions depend on."""
+    plain, default = _plain_params(clf), type(clf)()
     return {
         name: value
         for name, value in clf.get_params(deep=False).items()
         if name not in plain
-        and (name in names or name.startswith("module__"))
-        and value is not FoldCrossEntropy
+        and (name.startswith("module__") or (name in _DECIDING and value is not getattr(default, name)))
     }
 
 
 def _plain_params(clf):
-    """Return the parameters that JSON can hold."""
+    """Return the parameters that a file holds: of those that load accepts, the ones that JSON can hold."""
     plain = {}
     for name, value in clf.get_params(deep=False).items():
         try:
             json.dumps(value := _plain(value))
         except TypeError:
             continue
-        plain[name] = value
+        if _is_stored(type(clf), name):
+            plain[name] = value
     return plain
 
 

@@ -365,6 +365,12 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         """
         settings, arrays = dict(state["settings"]), state["arrays"]
         n_target, statistics = settings.pop("n_target"), arrays.get("statistics")
+        if (statistics is None) != (settings["strategy"] in TRIALWISE):
+            raise ValueError(f"statistics do not belong to strategy={settings['strategy']!r}.")
+        for name, array in arrays.items():
+            shape = statistics.shape if name == "statistics" else statistics.shape[1:]
+            if array.dtype.kind != "f" or array.shape != shape or shape[-1] != settings["n_chans"]:
+                raise ValueError(f"{name} of shape {array.shape} and {array.dtype} do not fit n_chans.")
         subjects = np.arange(0 if statistics is None else len(statistics))
         normalizer = cls.from_statistics(subjects=subjects, statistics=statistics, **settings)
         normalizer.target_, normalizer.n_target_ = arrays.get("target"), n_target

@@ -86,7 +86,7 @@ def test_fitted_attributes_round_trip(data, fitted, tmp_path):
 def test_file_holds_no_pickle(fitted, tmp_path):
     fitted.save(tmp_path / "clf")
     data = (tmp_path / "clf").read_bytes()
-    with pytest.raises(pickle.UnpicklingError):
+    with pytest.raises((pickle.UnpicklingError, ValueError)):
         pickle.loads(data)
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])  # a JSON header and raw numbers are all there is
@@ -204,7 +204,7 @@ def test_invalid_header(fitted, tmp_path):
     with pytest.raises(ValueError, match="clf does not fit module='EEGNet':"):
         CensoredEEGClassifier.load(path)
     save_file(tensors, path, metadata={**metadata, "header": "{"})
-    with pytest.raises(ValueError, match="header cannot be read"):
+    with pytest.raises(ValueError, match=r"the header of .*clf is damaged"):
         CensoredEEGClassifier.load(path)
 
 
