@@ -12,11 +12,10 @@ import torch
 from braindecode.models import EEGNet
 from torch import nn
 
-from braindecode_censor.decoder.input import example_trials
 from braindecode_censor.encoders.eegnet import FastEEGNet
 from braindecode_censor.encoders.resolve import whole_module
 
-__all__ = ["NetworkAverage", "export_network", "write_onnx"]
+__all__ = ["NetworkAverage", "example_trials", "export_network", "write_onnx"]
 
 _TOLERANCE = 1e-4
 
@@ -90,6 +89,13 @@ class _Stock(nn.Module):
     def forward(self, x):
         """Return logits."""
         return EEGNet.forward(self.module, x)
+
+
+def example_trials(input_format, n_trials=3):
+    """Return trials to try a decoder with: no channel is constant, and no two are equal."""
+    scale = np.linspace(1, 2, input_format.n_chans, dtype=np.float32)[:, None]
+    shape = n_trials, input_format.n_chans, input_format.n_times
+    return scale * np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
 def export_network(ensemble, input_format):

@@ -13,14 +13,16 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, JsonValue
 
+from braindecode_censor._check import check_choice
 from braindecode_censor.decoder.ensemble import Ensemble, Model
-from braindecode_censor.decoder.input import InputFormat, example_trials
+from braindecode_censor.decoder.export import example_trials
+from braindecode_censor.decoder.input import InputFormat
 from braindecode_censor.run.model import is_storable, pack_model, unpack_model
 from braindecode_censor.run.training import TARGETS
 from braindecode_censor.search.expectation import HeldoutScores
 from braindecode_censor.storage.files import clear_errors, is_abandoned, owner, read_file
 from braindecode_censor.storage.keys import as_plain
-from braindecode_censor.storage.schema import Count, Label, Positive, Schema, Size, read_json
+from braindecode_censor.storage.schema import Count, Label, Schema, read_json
 from braindecode_censor.storage.seal import digest
 
 __all__ = ["check_free", "read_decoder", "write_decoder"]
@@ -28,21 +30,19 @@ __all__ = ["check_free", "read_decoder", "write_decoder"]
 _FORMAT = "braindecode-censor decoder 1"
 _FILE, _CARD = "decoder.json", "model_card.md"
 _MODEL = r"^models/[0-9]{3}\.safetensors$"
-_LARGEST = 2**32  # bytes of all files
 
 
-class _Params(Schema):
-    """The arguments that say something about the decoder: not folder, client, n_jobs, device."""
-
-    target: Literal[TARGETS]
-    time_limit: float | str | None
-    random_state: Count
-    candidates: list[str] | None
-    max_trainings: Count | None
-    partners: Size
-    sfreq: Positive | None
-    ch_names: list[str] | None
-    verbose: Count
+# Of the arguments those that say something about the decoder, not about the machine.
+_PARAMS = (
+    "target",
+    "time_limit",
+    "random_state",
+    "max_trainings",
+    "partners",
+    "sfreq",
+    "ch_names",
+    "verbose",
+)
 
 
 @dataclass
@@ -59,7 +59,7 @@ class _Model(Schema):
 
 class _Content(Schema):
     versions: dict[str, str]
-    params: _Params
+    params: dict[Literal[(*_PARAMS, "candidates")], JsonValue]
     classes: Annotated[list[Label], Field(min_length=2)]
     subjects: list[Label]
     n_trials: Count
@@ -174,12 +174,9 @@ def _describe(clf, files):
 
 
 def _plain_params(clf):
-    params = {name: as_plain(getattr(clf, name)) for name in _Params.model_fields}
-    names = params["candidates"]
-    is_named = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    return params | {
-        "candidates": names if is_named else None
-    }  # The others are among the facts, as candidates.
+    params = {name: as_plain(getattr(clf, name)) for name in _PARAMS}
+    is_named = isinstance(clf.candidates, list) and all(isinstance(name, str) for name in clf.candidates)
+    return params | ({"candidates": clf.candidates} if is_named else {})
 
 
 def read_decoder(clf_class, folder, device):
@@ -188,15 +185,14 @@ def read_decoder(clf_class, folder, device):
     if not folder.exists():  # A process was killed while it replaced the decoder.
         folder = next(folder.parent.glob(f".{escape(folder.name)}.*.old"), folder)
     content = _read_content(folder)
-    clf = clf_class(**content.params.model_dump())
+    clf = clf_class(**content.params)
+    check_choice("target", clf.target, TARGETS)
     clf.classes_, clf.subjects_ = np.asarray(content.classes), np.asarray(content.subjects)
     clf.n_trials_, clf.versions_, clf.errors_ = content.n_trials, content.versions, content.errors
     clf.input_, clf.specs_, clf.adapted_ = content.input, content.candidates, content.adapted
     heldout = vars(content.heldout)
     clf.heldout_ = HeldoutScores(**heldout | {"scores": dict(heldout["scores"])})
     clf.leaderboard_ = pd.DataFrame(content.leaderboard)
-    if sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) > _LARGEST:
-        raise ValueError(f"{folder} has more than {_LARGEST:.1e} bytes: no decoder is that large.")
     files = {name: _read_file(folder, name, checksum) for name, checksum in content.checksums.items()}
     models = [
         Model(m.candidate, m.fold, m.weight, unpack_model(files[m.file], device, folder / m.file))

@@ -13,14 +13,7 @@ from braindecode_censor.storage.schema import Positive, Size
 from braindecode_censor.trials.dataset import check_labels, check_sense, read_signals, signal_names
 from braindecode_censor.trials.subject_labels import find_labels
 
-__all__ = [
-    "InputFormat",
-    "check_subjects",
-    "describe_input",
-    "example_trials",
-    "match_channels",
-    "read_input",
-]
+__all__ = ["InputFormat", "check_subjects", "describe_input", "match_channels", "read_input"]
 
 _OTHER_UNITS = 100  # amplitudes of two subjects differ by less
 _N_TRIALS = 200  # from which the amplitude is taken
@@ -57,13 +50,6 @@ def describe_input(X, signals, sfreq=None, ch_names=None):
         raise ValueError("ch_names has a name twice: channels need different names.")
     rate = sfreq if sfreq is not None else rate
     return InputFormat(*signals.shape[1:], names, rate, _typical_amplitude(signals))
-
-
-def example_trials(input_format, n_trials=3):
-    """Return trials to try a decoder with: no channel is constant, and no two are equal."""
-    scale = np.linspace(1, 2, input_format.n_chans, dtype=np.float32)[:, None]
-    shape = n_trials, input_format.n_chans, input_format.n_times
-    return scale * np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
 def _typical_amplitude(signals):

@@ -11,20 +11,10 @@ from pathlib import Path
 import psutil
 from filelock import FileLock, Timeout
 
-__all__ = [
-    "SCRATCH",
-    "StoreError",
-    "clean",
-    "clear_errors",
-    "is_abandoned",
-    "locked",
-    "make_scratch",
-    "owner",
-    "read_file",
-    "write_atomically",
-]
+__all__ = ["SCRATCH", "StoreError", "clean", "clear_errors", "locked", "make_scratch", "write_atomically"]
+__all__ += ["is_abandoned", "owner", "read_file"]
 
-_LARGEST = 2**31  # bytes of a file that is read
+_LARGEST = 2**30  # bytes of a file that is read
 #: How the names of files end that belong to one process and go with it.
 SCRATCH = ".scratch"
 

@@ -4,12 +4,16 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-__all__ = ["Count", "Label", "Positive", "Schema", "Size", "read_json"]
+__all__ = ["Count", "Label", "Option", "Positive", "Schema", "Size", "read_json"]
 
 Label = str | int | float | bool
 Count = Annotated[int, Field(ge=0, le=2**53)]
 Size = Annotated[int, Field(ge=1, le=2**17)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Number = Annotated[int, Field(ge=-(2**17), le=2**17)] | Annotated[float, Field(allow_inf_nan=False)]
+_Plain = bool | _Number | str | None
+#: An option of a module or a penalty.
+Option = _Plain | list[_Plain | list[_Plain]]
 
 
 class Schema(BaseModel):

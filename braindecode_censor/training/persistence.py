@@ -4,14 +4,15 @@ import copy
 import inspect
 import json
 import pickle
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from braindecode_censor._version import __version__
 from braindecode_censor.encoders.resolve import resolve_module, whole_module
-from braindecode_censor.storage.schema import Count, Label, Positive, Schema, Size
+from braindecode_censor.storage.schema import Count, Label, Option, Positive, Schema, Size, read_json
 from braindecode_censor.storage.tensors import read_tensors, write_tensors
 from braindecode_censor.training.arguments import check_arguments
 from braindecode_censor.trials.normalize import SubjectNormalizer
@@ -29,38 +30,23 @@ __all__ = [
 _FORMAT = "braindecode-censor classifier 4"
 # Arguments on which predictions depend: what a file cannot hold of these has to be passed to load.
 _DECIDING = {"module", "criterion", "predict_nonlinearity", "classes", "cropped", "aggregate_predictions"}
-_LARGEST = 2**17  # of the numbers among the options of a module or a penalty
-
-
-class _Signal(Schema):
-    n_chans: Size
-    n_times: Size
-    n_outputs: Size
-    sfreq: Positive | None = None
 
 
 class _Fitted(Schema):
     valid_score_: float
     best_epoch_: Count | None
     valid_subject_: Label | list[Label] | None
-    signal_args_: _Signal
+    signal_args_: dict[Literal["n_chans", "n_times", "n_outputs", "sfreq"], Size | Positive]
     adapted_: bool
-
-
-class _Normalizer(Schema):
-    strategy: str
-    prior: float
-    estimator: str
-    n_chans: Size
-    n_target: Count
 
 
 class _Header(Schema):
     params: dict[str, JsonValue]
+    options: dict[Annotated[str, Field(pattern="^(module|penalty)__")], Option]
     unsaved: list[str]
     fitted: _Fitted
     classes: list[Label]
-    normalizer: _Normalizer
+    normalizer: dict[str, JsonValue]
     version: str
 
 
@@ -68,12 +54,7 @@ def write_classifier(clf):
     """Return a fitted estimator as bytes, without what only training needs: optimiser, critic, callbacks, history."""
     clf.check_is_fitted()
     fitted, tensors = read_state(clf)
-    header = {
-        "params": _plain_params(clf),
-        "unsaved": sorted(unsaved_params(clf)),
-        **fitted,
-        "version": __version__,
-    }
+    header = {**_plain_params(clf), "unsaved": sorted(unsaved_params(clf)), **fitted, "version": __version__}
     return write_tensors(tensors, header, _FORMAT)
 
 
@@ -87,12 +68,16 @@ def read_classifier(cls, content, name, params):
             f"{name} was saved from an estimator whose {', '.join(missing)} cannot be written without code: pass "
             f"load(path, {arguments}) with the same values."
         )
-    _check_params(cls, header.params, name)
-    params = {**header.params, **params}
+    for param, value in header.params.items():
+        if param not in _own_names(cls):
+            raise ValueError(
+                f"{name} sets {param}={str(value)[:80]!r}, which is never taken from a file: pass it to load yourself."
+            )
+    params = {**header.params, **header.options, **params}
     try:
         clf = cls(**params)
         check_arguments(clf)
-        fitted = header.model_dump(exclude={"params"}, exclude_none=True)
+        fitted = header.model_dump()
         _check_size(clf, fitted, tensors)
         return write_state(clf, fitted, tensors)
     except RuntimeError as error:
@@ -101,28 +86,9 @@ def read_classifier(cls, content, name, params):
         raise ValueError(f"{name} is damaged, or written by something else: {error}") from None
 
 
-def _check_params(cls, params, name):
-    """Raise for a parameter that :func:`write_classifier` does not write, since it may start a program."""
-    for param, value in params.items():
-        if not _is_stored(cls, param):
-            raise ValueError(
-                f"{name} sets {param}={str(value)[:80]!r}, which is never taken from a file: pass it to load yourself."
-            )
-        if "__" in param:
-            _check_option(f"{name}: {param}", value)
-
-
-def _check_option(argument, value):
-    if isinstance(value, (list, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
-            _check_option(argument, part)
-    elif isinstance(value, (int, float)) and not abs(value) <= _LARGEST:
-        raise ValueError(f"{argument}={value!r} must be at most {_LARGEST}.")
-
-
-def _is_stored(cls, name):
-    own = inspect.signature(cls.__init__).parameters
-    return name in own.keys() - {"self", "kwargs"} or name.startswith(("module__", "penalty__"))
+def _own_names(cls):
+    """Return the arguments that a file may hold: those that the estimator declares, but none of skorch."""
+    return inspect.signature(cls.__init__).parameters.keys() - {"self", "kwargs"}
 
 
 def _check_size(clf, fitted, tensors):
@@ -212,25 +178,26 @@ def _select(tensors, group):
 
 def unsaved_params(clf):
     """Return the parameters that a file cannot hold and predictions depend on."""
-    plain, default = _plain_params(clf), type(clf)()
+    saved, default = _plain_params(clf), type(clf)()
     return {
         name: value
         for name, value in clf.get_params(deep=False).items()
-        if name not in plain
+        if name not in saved["params"] | saved["options"]
         and (name.startswith("module__") or (name in _DECIDING and value is not getattr(default, name)))
     }
 
 
 def _plain_params(clf):
-    """Return the parameters that a file holds: of those that load accepts, the ones that JSON can hold."""
-    plain = {}
+    """Return the arguments that a file can hold, and the options of module and penalty."""
+    plain = {"params": {}, "options": {}}
     for name, value in clf.get_params(deep=False).items():
+        is_own = name in _own_names(type(clf))
         try:
-            json.dumps(value := _plain(value))
-        except TypeError:
+            value = read_json(JsonValue if is_own else Option, json.dumps(_plain(value)), name)
+        except (TypeError, ValueError):
             continue
-        if _is_stored(type(clf), name):
-            plain[name] = value
+        if is_own or name.startswith(("module__", "penalty__")):
+            plain["params" if is_own else "options"][name] = value
     return plain
 
 

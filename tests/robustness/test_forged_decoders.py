@@ -106,10 +106,9 @@ def test_no_parameter_starts_a_program(folder, program, tmp_path):
         for value in nasty_values(program[0]):
 
             def change(header, tensors, name=name, value=value):
-                header["params"] |= {name: value, "compile__options": {"cpp.cxx": [program[0]]}}
-                if name not in ("compile__options", "compile") or value is not True:
-                    del header["params"]["compile__options"]
-                    header["params"][name] = value
+                header["options" if "__" in name else "params"][name] = value
+                if name == "compile":
+                    header["options"]["compile__options"] = {"cpp.cxx": [program[0]]}
 
             forged = forge(folder, tmp_path / "forged", change_model=change)
             try:

@@ -193,8 +193,10 @@ def test_invalid_header(fitted, tmp_path):
     header = json.loads(metadata["header"])
 
     def write(**changes):
-        params = {**header["params"], **changes}
-        text = json.dumps({**header, "params": params})
+        fields = {"params": {}, "options": {}}
+        for name, value in changes.items():
+            fields["options" if "__" in name else "params"][name] = value
+        text = json.dumps({**header, **{field: {**header[field], **fields[field]} for field in fields}})
         save_file(tensors, path, metadata={**metadata, "header": text})
 
     write(module="os.system")
