@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from braindecode_censor._check import check_choice, check_positive, check_size
 from braindecode_censor.classical import geometry
 from braindecode_censor.classical.features import FEATURES
-from braindecode_censor.storage.files import read_file
+from braindecode_censor.storage.files import read_file, write_atomically
 from braindecode_censor.storage.keys import as_plain
 from braindecode_censor.storage.schema import Count, Label, Schema, Size
 from braindecode_censor.storage.seal import digest
@@ -311,7 +311,7 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
 
     def save(self, path):
         """Write the fitted estimator to one safetensors file."""
-        Path(path).write_bytes(self.to_bytes())
+        write_atomically(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path):

@@ -14,6 +14,7 @@ from torch import nn
 
 from braindecode_censor.encoders.eegnet import FastEEGNet
 from braindecode_censor.encoders.resolve import whole_module
+from braindecode_censor.storage.files import write_atomically
 
 __all__ = ["NetworkAverage", "example_trials", "export_network", "write_onnx"]
 
@@ -122,7 +123,7 @@ def write_onnx(ensemble, input_format, path):
         )
     content = written.model_proto.SerializeToString()  # Includes the weights: one file is all.
     _check(_run_onnx(content, example.numpy()), ensemble.predict_proba(example.numpy()), "ONNX Runtime")
-    Path(path).write_bytes(content)
+    write_atomically(Path(path), content)
 
 
 def _run_onnx(content, signals):

@@ -29,20 +29,10 @@ __all__ = ["check_free", "read_decoder", "write_decoder"]
 
 _FORMAT = "braindecode-censor decoder 1"
 _FILE, _CARD = "decoder.json", "model_card.md"
-_MODEL = r"^models/[0-9]{3}\.safetensors$"
-
-
+_MODEL = r"models/[0-9]{3}\.safetensors"
 # Of the arguments those that say something about the decoder, not about the machine.
-_PARAMS = (
-    "target",
-    "time_limit",
-    "random_state",
-    "max_trainings",
-    "partners",
-    "sfreq",
-    "ch_names",
-    "verbose",
-)
+_PARAMS = ("target", "time_limit", "random_state", "candidates", "max_trainings", "partners", "sfreq")
+_PARAMS += ("ch_names", "verbose")
 
 
 @dataclass
@@ -51,7 +41,7 @@ class _Scores(HeldoutScores):
 
 
 class _Model(Schema):
-    file: Annotated[str, Field(pattern=_MODEL)]
+    file: Annotated[str, Field(pattern=f"^{_MODEL}$")]
     candidate: str
     fold: Count
     weight: Annotated[float, Field(ge=0, le=1)]
@@ -59,7 +49,7 @@ class _Model(Schema):
 
 class _Content(Schema):
     versions: dict[str, str]
-    params: dict[Literal[(*_PARAMS, "candidates")], JsonValue]
+    params: dict[Literal[_PARAMS], JsonValue]
     classes: Annotated[list[Label], Field(min_length=2)]
     subjects: list[Label]
     n_trials: Count
@@ -80,19 +70,18 @@ def check_free(folder, overwrite=False):
         above = next(parent for parent in path.parents if parent.exists())
     except (TypeError, ValueError, OSError) as error:
         raise ValueError(f"folder={folder!r} is no path for a folder: {error}.") from None
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        reason = "read-only" if above.is_dir() else "a file"
-        raise ValueError(f"{folder} cannot be made, because {above} is {reason}: choose another folder.")
+    problem = "is read-only" if above.is_dir() else "is a file"
+    if problem == "is a file" or not os.access(above, os.W_OK):
+        raise ValueError(f"{folder} cannot be made, because {above} {problem}: choose another folder.")
     _recover(path)
-    files = [file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir()]
-    foreign = [name for name in files if name not in (_FILE, _CARD) and not re.match(_MODEL, name)]
+    names = (file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir())
+    foreign = next((name for name in names if not re.fullmatch(f"{_FILE}|{_CARD}|{_MODEL}", name)), None)
     if path.is_file() or path == Path.cwd() or foreign:
-        has = f", for it has {foreign[0]}" if foreign else ""
-        raise ValueError(f"{folder} exists and is not a decoder{has}: choose another folder.")
-    if files and not overwrite:
-        raise ValueError(
-            f"{folder} holds a decoder: choose another folder, or pass overwrite=True (in the shell, --overwrite)."
-        )
+        problem = f"has {foreign}" if foreign else "is in use"
+        raise ValueError(f"{folder} exists and is not a decoder, for it {problem}: choose another folder.")
+    if path.exists() and any(path.iterdir()) and not overwrite:
+        remedy = "choose another folder, or pass overwrite=True (in the shell, --overwrite)"
+        raise ValueError(f"{folder} holds a decoder: {remedy}.")
     return path
 
 
@@ -175,8 +164,13 @@ def _describe(clf, files):
 
 def _plain_params(clf):
     params = {name: as_plain(getattr(clf, name)) for name in _PARAMS}
-    is_named = isinstance(clf.candidates, list) and all(isinstance(name, str) for name in clf.candidates)
-    return params | ({"candidates": clf.candidates} if is_named else {})
+    # Candidates of other types than words are among the facts, as specifications that nobody executes.
+    return {name: value for name, value in params.items() if _is_plain(value)}
+
+
+def _is_plain(value):
+    words = value if isinstance(value, list) else [value]
+    return all(isinstance(word, (str, int, float, type(None))) for word in words)
 
 
 def read_decoder(clf_class, folder, device):
@@ -213,7 +207,7 @@ def _read_content(folder):
         head = json.loads(read_file(path))
         version, seal, content = head["format"], head["seal"], head["content"]
         sealed = digest(json.dumps(content, sort_keys=True).encode())
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
         raise ValueError(f"{path} is damaged: copy the folder again.") from None
     if version != _FORMAT:
         raise ValueError(f"{path} has the format {version!r}, expected {_FORMAT!r}: fit the decoder again.")
@@ -230,12 +224,12 @@ def _read_content(folder):
 
 def _read_file(folder, name, checksum):
     path = folder / name
-    if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
-        raise ValueError(f"{path} is a link: copy the folder again, with the files themselves.")
     try:
+        if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
+            raise OSError("it is a link")
         content = read_file(path)
     except OSError as error:
-        raise ValueError(f"{path} is missing or no regular file ({error}): copy the folder again.") from None
+        raise ValueError(f"{path} is missing or cannot be read ({error}): copy the folder again.") from None
     if digest(content) != checksum:
         raise ValueError(f"{path} was changed after it was written: copy the folder again.")
     return content

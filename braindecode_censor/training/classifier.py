@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 
 from braindecode_censor.encoders.resolve import whole_module
-from braindecode_censor.storage.files import read_file
+from braindecode_censor.storage.files import read_file, write_atomically
 from braindecode_censor.training.adapt import StreamingClassifier, adapt_classifier, adapt_to_target
 from braindecode_censor.training.arguments import check_arguments
 from braindecode_censor.training.layers import code_of
@@ -394,7 +394,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         path : str or path-like
             File to write.
         """
-        Path(path).write_bytes(self.to_bytes())
+        write_atomically(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path, **params):
