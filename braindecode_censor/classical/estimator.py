@@ -306,7 +306,10 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         clf._check_parameters()
         clf.classes_, clf.shape_ = np.asarray(header.classes), header.shape
         clf.n_target_, clf._stream = header.n_target, None
-        clf.arrays_ = {key: tensor.numpy() for key, tensor in tensors.items()}
+        clf.arrays_ = arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
+        n_classes = {arrays[key].shape[:1] for key in ("coef", "intercept") if key in arrays}
+        if n_classes != {clf.classes_.shape} or any(array.dtype != np.float64 for array in arrays.values()):
+            raise ValueError(f"{name} is damaged: its arrays do not fit its classes.")
         return clf
 
     def save(self, path):

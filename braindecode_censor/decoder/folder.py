@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, JsonValue
 
-from braindecode_censor._check import check_choice
 from braindecode_censor.decoder.ensemble import Ensemble, Model
 from braindecode_censor.decoder.export import example_trials
 from braindecode_censor.decoder.input import InputFormat
@@ -31,7 +30,7 @@ _FORMAT = "braindecode-censor decoder 1"
 _FILE, _CARD = "decoder.json", "model_card.md"
 _MODEL = r"models/[0-9]{3}\.safetensors"
 # Of the arguments those that say something about the decoder, not about the machine.
-_PARAMS = ("target", "time_limit", "random_state", "candidates", "max_trainings", "partners", "sfreq")
+_PARAMS = ("time_limit", "random_state", "candidates", "max_trainings", "partners", "sfreq")
 _PARAMS += ("ch_names", "verbose")
 
 
@@ -49,6 +48,7 @@ class _Model(Schema):
 
 class _Content(Schema):
     versions: dict[str, str]
+    target: Literal[TARGETS]
     params: dict[Literal[_PARAMS], JsonValue]
     classes: Annotated[list[Label], Field(min_length=2)]
     subjects: list[Label]
@@ -147,6 +147,7 @@ def _describe(clf, files):
     heldout["scores"] = [[as_plain(subject), score] for subject, score in clf.heldout_.scores.items()]
     return {
         "versions": clf.versions_,
+        "target": clf.target,
         "params": _plain_params(clf),
         "classes": clf.classes_.tolist(),
         "subjects": clf.subjects_.tolist(),
@@ -179,21 +180,15 @@ def read_decoder(clf_class, folder, device):
     if not folder.exists():  # A process was killed while it replaced the decoder.
         folder = next(folder.parent.glob(f".{escape(folder.name)}.*.old"), folder)
     content = _read_content(folder)
-    clf = clf_class(**content.params)
-    check_choice("target", clf.target, TARGETS)
+    clf = clf_class(content.target, **content.params)
     clf.classes_, clf.subjects_ = np.asarray(content.classes), np.asarray(content.subjects)
     clf.n_trials_, clf.versions_, clf.errors_ = content.n_trials, content.versions, content.errors
     clf.input_, clf.specs_, clf.adapted_ = content.input, content.candidates, content.adapted
     heldout = vars(content.heldout)
     clf.heldout_ = HeldoutScores(**heldout | {"scores": dict(heldout["scores"])})
     clf.leaderboard_ = pd.DataFrame(content.leaderboard)
-    files = {name: _read_file(folder, name, checksum) for name, checksum in content.checksums.items()}
-    models = [
-        Model(m.candidate, m.fold, m.weight, unpack_model(files[m.file], device, folder / m.file))
-        for m in content.models
-    ]
-    for model, entry in zip(models, content.models):
-        _try(model, clf.input_, len(clf.classes_), folder / entry.file)
+    _read_file(folder, _CARD, content.checksums[_CARD])
+    models = [_read_model(folder, entry, content, device) for entry in content.models]
     clf.ensemble_ = Ensemble(models, len(clf.classes_))
     clf.general_ = None if clf.adapted_ else clf.ensemble_
     return clf
@@ -201,13 +196,13 @@ def read_decoder(clf_class, folder, device):
 
 def _read_content(folder):
     path = folder / _FILE
-    if not path.is_file():
+    if not path.exists():
         raise ValueError(f"{folder} holds no decoder: there is no {_FILE} in it.")
     try:
-        head = json.loads(read_file(path))
+        head = json.loads(_read_file(folder, _FILE))
         version, seal, content = head["format"], head["seal"], head["content"]
         sealed = digest(json.dumps(content, sort_keys=True).encode())
-    except (ValueError, KeyError, TypeError, OSError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{path} is damaged: copy the folder again.") from None
     if version != _FORMAT:
         raise ValueError(f"{path} has the format {version!r}, expected {_FORMAT!r}: fit the decoder again.")
@@ -222,7 +217,7 @@ def _read_content(folder):
     return content
 
 
-def _read_file(folder, name, checksum):
+def _read_file(folder, name, checksum=None):
     path = folder / name
     try:
         if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
@@ -230,18 +225,23 @@ def _read_file(folder, name, checksum):
         content = read_file(path)
     except OSError as error:
         raise ValueError(f"{path} is missing or cannot be read ({error}): copy the folder again.") from None
-    if digest(content) != checksum:
+    if checksum is not None and digest(content) != checksum:
         raise ValueError(f"{path} was changed after it was written: copy the folder again.")
     return content
 
 
-def _try(model, input_format, n_classes, name):
-    """Raise unless a model turns trials into probabilities of the decoder's classes."""
+def _read_model(folder, entry, content, device):
+    """Return a model that turns trials into probabilities of the decoder's classes."""
+    n_classes, model_bytes = (
+        len(content.classes),
+        _read_file(folder, entry.file, content.checksums[entry.file]),
+    )
     try:
-        probabilities = Ensemble([replace(model, weight=1.0)], n_classes).predict_proba(
-            example_trials(input_format)
-        )
+        model = Model(entry.candidate, entry.fold, entry.weight, unpack_model(model_bytes, device))
+        tried = Ensemble([replace(model, weight=1.0)], n_classes)
+        probabilities = tried.predict_proba(example_trials(content.input, 1))
     except Exception as error:  # A forged model may raise anything.
-        raise ValueError(f"{name} does not fit the decoder: {error}") from None
+        raise ValueError(f"{folder / entry.file} does not fit the decoder: {error}") from None
     if not (probabilities >= 0).all() or not np.allclose(probabilities.sum(axis=1), 1, atol=1e-3):
-        raise ValueError(f"{name} does not fit the decoder: it gives no probabilities.")
+        raise ValueError(f"{folder / entry.file} does not fit the decoder: it gives no probabilities.")
+    return model

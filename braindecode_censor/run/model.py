@@ -5,7 +5,6 @@ import torch
 from braindecode_censor.classical.estimator import TangentSpaceClassifier
 from braindecode_censor.storage.tensors import format_of
 from braindecode_censor.training.classifier import CensoredEEGClassifier
-from braindecode_censor.training.persistence import read_classifier
 
 __all__ = ["find_device", "is_network", "is_storable", "pack_model", "unpack_model"]
 
@@ -27,13 +26,13 @@ def pack_model(estimator):
     return estimator.to_bytes() if is_storable(estimator) else estimator
 
 
-def unpack_model(model, device="cpu", name="content", **params):
-    """Return the fitted estimator again; networks compute on the device, and errors call the bytes `name`."""
+def unpack_model(model, device="cpu", **params):
+    """Return the fitted estimator again; networks compute on the device."""
     if not isinstance(model, bytes):
         return model
     if TangentSpaceClassifier.__name__ in format_of(model):
-        return TangentSpaceClassifier.from_bytes(model, name)
-    return read_classifier(CensoredEEGClassifier, model, name, {"device": device, **params})
+        return TangentSpaceClassifier.from_bytes(model)
+    return CensoredEEGClassifier.from_bytes(model, device=device, **params)
 
 
 def find_device(device):

@@ -9,7 +9,7 @@ from pyriemann.geometry.covariance import cov_est_functions
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from braindecode_censor._check import check_choice, check_parameters, check_positive
+from braindecode_censor._check import check_choice, check_parameters, check_positive, check_size
 from braindecode_censor.trials.affine import affine_map, mean_description, shrink, summarize
 from braindecode_censor.trials.dataset import read_signals
 from braindecode_censor.trials.normalizations import (
@@ -367,6 +367,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         n_target, statistics = settings.pop("n_target"), arrays.get("statistics")
         if (statistics is None) != (settings["strategy"] in TRIALWISE):
             raise ValueError(f"statistics do not belong to strategy={settings['strategy']!r}.")
+        check_size("n_target", n_target, 0)
         for name, array in arrays.items():
             shape = statistics.shape if name == "statistics" else statistics.shape[1:]
             if array.dtype.kind != "f" or array.shape != shape or shape[-1] != settings["n_chans"]:

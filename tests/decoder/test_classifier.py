@@ -279,7 +279,7 @@ def test_fit_warns_of_a_new_subject_who_is_a_training_subject():
 
 
 def test_fit_warns_of_a_failed_candidate():
-    broken = {**NET, "name": "broken", "layer": "nonsense"}
+    broken = {**NET, "name": "broken", "module__pool1_kernel_size": 10**4}
     with pytest.warns(UserWarning, match="candidate 'broken' failed and is left out"):
         clf = make(candidates=["power", broken], max_trainings=6).fit(**DATA)
     assert "broken" in clf.errors_ and "broken failed" in clf.model_card
