@@ -5,9 +5,10 @@ import threading
 import warnings
 from collections import OrderedDict
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
@@ -16,6 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from braindecode_censor._check import check_choice, check_positive, check_size
 from braindecode_censor.classical import geometry
 from braindecode_censor.classical.features import FEATURES
+from braindecode_censor.storage.files import read_file, write_atomically
+from braindecode_censor.storage.keys import as_plain
+from braindecode_censor.storage.schema import Count, Label, Schema, Size
 from braindecode_censor.storage.seal import digest
 from braindecode_censor.storage.tensors import read_tensors, write_tensors
 from braindecode_censor.trials.balance import balanced_weights
@@ -28,6 +32,24 @@ __all__ = ["TangentSpaceClassifier"]
 _FORMAT = "braindecode-censor TangentSpaceClassifier 1"
 _CACHE_BYTES = 400e6
 _SHORTEST = 16  # samples of a segment, and at least two per channel, for the sake of covariances
+
+
+class _Params(Schema):
+    features: str
+    bands: Annotated[list[tuple[float, float]], Field(max_length=100)] | None
+    windows: Size
+    segments: Size
+    n_filters: Size
+    recentre: bool
+    prior: float
+    C: float
+
+
+class _Header(Schema):
+    params: _Params
+    classes: list[Label]
+    shape: tuple[Size, Size]
+    n_target: Count
 
 
 class _Cache:
@@ -271,32 +293,30 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
     def to_bytes(self):
         """Return the fitted estimator as bytes in the safetensors format; equal estimators give equal bytes."""
         check_is_fitted(self, "arrays_")
-        header = {"params": self.get_params(), "classes": self.classes_.tolist(), "shape": list(self.shape_)}
+        params = {name: as_plain(value) for name, value in self.get_params().items()}
+        header = {"params": params, "classes": self.classes_.tolist(), "shape": list(self.shape_)}
         header["n_target"] = getattr(self, "n_target_", 0)
         return write_tensors(self.arrays_, header, _FORMAT)
 
     @classmethod
-    def from_bytes(cls, content):
-        """Return the estimator whose :meth:`to_bytes` these are."""
-        return cls._read_bytes(content, "content")
+    def from_bytes(cls, content, name="content"):
+        """Return the estimator whose :meth:`to_bytes` these are; `name` is what errors call them."""
+        header, tensors = read_tensors(content, _FORMAT, name, _Header)
+        clf = cls(**header.params.model_dump())
+        clf._check_parameters()
+        clf.classes_, clf.shape_ = np.asarray(header.classes), header.shape
+        clf.n_target_, clf._stream = header.n_target, None
+        clf.arrays_ = arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
+        n_classes = {arrays[key].shape[:1] for key in ("coef", "intercept") if key in arrays}
+        if n_classes != {clf.classes_.shape} or any(array.dtype != np.float64 for array in arrays.values()):
+            raise ValueError(f"{name} is damaged: its arrays do not fit its classes.")
+        return clf
 
     def save(self, path):
         """Write the fitted estimator to one safetensors file."""
-        Path(path).write_bytes(self.to_bytes())
+        write_atomically(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path):
         """Read an estimator that :meth:`save` wrote."""
-        return cls._read_bytes(Path(path).read_bytes(), path)
-
-    @classmethod
-    def _read_bytes(cls, content, name):
-        header, tensors = read_tensors(content, _FORMAT, name)
-        try:
-            clf = cls(**header["params"])
-            clf.classes_, clf.shape_ = np.asarray(header["classes"]), tuple(header["shape"])
-            clf.n_target_ = header["n_target"]
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{name} is damaged: {error}.") from None
-        clf.arrays_, clf._stream = {key: tensor.numpy() for key, tensor in tensors.items()}, None
-        return clf
+        return cls.from_bytes(read_file(path), path)

@@ -26,6 +26,7 @@ def add_commands(commands):
     # Options are stored under the names of AutoTransferClassifier's arguments, so that run_fit can pass them on.
     add("--data", required=True, metavar="DIR", help="folder of subject_XX.npz or subject_XX-epo.fif")
     add("--out", required=True, metavar="DIR", help="folder to write the decoder to")
+    add("--overwrite", action="store_true", help="replace an older decoder in that folder")
     target = "trials that will be available of a new subject before it is decoded"
     add("--target", choices=("none", "unlabeled", "labeled"), default="unlabeled", help=target)
     add("--time", dest="time_limit", default="10m", metavar="T", help="such as 90s, 10m, 1.5h, or none")
@@ -42,6 +43,7 @@ def add_commands(commands):
     add("--out", metavar="FILE", help="CSV file for predictions and probabilities (default: the terminal)")
     add("--adapt", action="store_true", help="adapt to the subject first, by all trials without their labels")
     add("--stream", action="store_true", help="adapt trial by trial, by earlier trials only")
+    add("--labels", metavar="FILE", help="adapt by a file of labelled trials of the same subject")
     title = "show the candidates and the expected score of a decoder"
     add = add_command(commands, run_leaderboard, "leaderboard", title)
     add("--decoder", required=True, metavar="DIR", help="folder written by `autotransfer fit`")
@@ -59,7 +61,7 @@ def run_fit(args):
     from braindecode_censor.decoder.files import read_folder
     from braindecode_censor.decoder.folder import check_free
 
-    check_free(args.out)
+    check_free(args.out, args.overwrite)
     data = read_folder(args.data)
     names = inspect.signature(AutoTransferClassifier).parameters
     arguments = {name: value for name, value in vars(args).items() if name in names}
@@ -68,7 +70,7 @@ def run_fit(args):
     clf = AutoTransferClassifier(
         **arguments, sfreq=data.sfreq, ch_names=data.ch_names, verbose=int(not args.quiet)
     )
-    clf.fit(data.X, data.y, subjects=data.subjects).save(args.out)
+    clf.fit(data.X, data.y, subjects=data.subjects).save(args.out, args.overwrite)
     _show(clf)
     print(f"\nDecoder: {args.out} (its model card: {Path(args.out) / 'model_card.md'})")
     return 0
@@ -79,18 +81,41 @@ def run_predict(args):
     from braindecode_censor.decoder.classifier import AutoTransferClassifier
     from braindecode_censor.decoder.files import read_file
 
-    if args.adapt and args.stream:
-        raise ValueError("--adapt uses all trials at once, --stream earlier trials only: choose one.")
+    if args.adapt + args.stream + (args.labels is not None) > 1:
+        raise ValueError(
+            "--adapt uses all trials, --stream earlier trials only, --labels trials of another file: choose one."
+        )
+    if args.out is not None:
+        _check_output(args.out, args.data, args.decoder, args.labels)
     clf = AutoTransferClassifier.load(args.decoder)
     X, _ = read_file(args.data, clf.input_)
-    decoder = clf.adapt(X) if args.adapt else clf.stream() if args.stream else clf
+    if args.labels is not None:
+        decoder = clf.adapt(*read_file(args.labels, clf.input_))
+    else:
+        decoder = clf.adapt(X) if args.adapt else clf.stream() if args.stream else clf
     probabilities = decoder.predict_proba(X)
     with nullcontext(sys.stdout) if args.out is None else open(args.out, "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["trial", "prediction", *(f"p_{name}" for name in clf.classes_)])
+        classes = [_escape(name) for name in clf.classes_.tolist()]
+        writer.writerow(["trial", "prediction", *(f"p_{name}" for name in classes)])
         for k, row in enumerate(probabilities):
-            writer.writerow([k, clf.classes_[row.argmax()], *(f"{p:.6f}" for p in row)])
+            writer.writerow([k, classes[row.argmax()], *(f"{p:.6f}" for p in row)])
     return 0
+
+
+def _check_output(out, *inputs):
+    """Raise, before anything is computed, for a file that cannot be written or must not be overwritten."""
+    path = Path(out).resolve()
+    if not {Path(name).resolve() for name in inputs if name}.isdisjoint((path, *path.parents)):
+        raise ValueError(f"--out {out} would overwrite the data or the decoder: choose another file.")
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"--out {out} must be a file in a folder that exists.")
+
+
+def _escape(name):
+    """Return a name that neither controls a terminal nor is a formula in a spreadsheet."""
+    text = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(name))
+    return f"'{text}" if isinstance(name, str) and text.startswith(tuple("=+-@")) else text
 
 
 def run_leaderboard(args):
@@ -108,7 +133,7 @@ def run_leaderboard(args):
 
 
 def _show(clf):
-    print(textwrap.fill(f"Held-out subjects: {clf.heldout_}.", 100) + "\n")
+    print(textwrap.fill(_escape(f"Held-out subjects: {clf.heldout_}."), 100) + "\n")
     formats = {name: "{:.3f}".format for name in ("mean", "lower_quartile")} | {"weight": "{:.2f}".format}
     formats |= {"seconds": "{:.0f}".format, "trainings": "{:.0f}".format}
-    print(clf.leaderboard_.to_string(index=False, formatters=formats, na_rep=""))
+    print(_escape(clf.leaderboard_.to_string(index=False, formatters=formats, na_rep="")))

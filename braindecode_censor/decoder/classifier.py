@@ -173,9 +173,7 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self._combine(result, trials.device)
         new = next((X for X in (X_target_unlabeled, X_target_labeled) if X is not None), None)
         new = None if new is None else read_input(new, self.input_)
-        # In the user's order; censored candidates, which the search adds, come last.
-        order = [*(candidate.name for candidate in candidates), *result.finalists]
-        self._expect(result, order, find_shared_trials(signals, subjects, new))
+        self._expect(result, find_shared_trials(signals, subjects, new))
         if new is not None:
             y_encoded = None if y_target_labeled is None else self._encode(y_target_labeled, len(new))
             self.ensemble_, self.adapted_ = self.general_.adapt(new, y_encoded), True
@@ -223,9 +221,9 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self.general_ = self.ensemble_ = Ensemble(models, len(self.classes_))
         self.adapted_ = False
 
-    def _expect(self, result, order, shared):
-        plain = next(name for name in [BASELINE, *order] if name in result.finalists)
-        baseline = (plain, result.heldout.scores(plain)) if len(result.finalists) > 1 else None
+    def _expect(self, result, shared):
+        has_baseline = BASELINE in result.finalists and len(result.finalists) > 1
+        baseline = (BASELINE, result.heldout.scores(BASELINE)) if has_baseline else None
         scores = result.heldout.nested_scores(result.finalists)
         subjects = self.subjects_.tolist()
         n_trials = round(self.n_trials_ / len(subjects))
@@ -335,21 +333,23 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "ensemble_")
         return write_card(self)
 
-    def save(self, folder):
+    def save(self, folder, overwrite=False):
         """Write the decoder to a folder of safetensors and JSON, without pickle.
 
         Parameters
         ----------
         folder : str or path-like
-            Created; an existing decoder is replaced.
+            Created.
+        overwrite : bool
+            Whether to replace an older decoder. Other files are never deleted.
         """
         from braindecode_censor.decoder.folder import write_decoder
 
-        write_decoder(self, folder, self.model_card)
+        write_decoder(self, folder, self.model_card, overwrite)
 
     @classmethod
     def load(cls, folder, device="auto"):
-        """Load a decoder that :meth:`save` wrote.
+        """Load a decoder that :meth:`save` wrote; nothing in the folder is executed.
 
         Parameters
         ----------
@@ -367,8 +367,13 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
 
         return read_decoder(cls, folder, find_device(device))
 
-    def to_torch(self):
+    def to_torch(self, part=False):
         """Return the networks of the ensemble, normalisation included, as one exported program.
+
+        Parameters
+        ----------
+        part : bool
+            Whether to export the networks if classical models, which cannot be exported, have most of the weight.
 
         Returns
         -------
@@ -378,17 +383,19 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         from braindecode_censor.decoder.export import export_network
 
         check_is_fitted(self, "ensemble_")
-        return export_network(self.ensemble_.networks(), self.input_)
+        return export_network(self.ensemble_.networks(part), self.input_)
 
-    def to_onnx(self, path):
+    def to_onnx(self, path, part=False):
         """Write the networks of the ensemble, normalisation included, as one ONNX file.
 
         Parameters
         ----------
         path : str or path-like
             File to write.
+        part : bool
+            As in :meth:`to_torch`.
         """
         from braindecode_censor.decoder.export import write_onnx
 
         check_is_fitted(self, "ensemble_")
-        write_onnx(self.ensemble_.networks(), self.input_, path)
+        write_onnx(self.ensemble_.networks(part), self.input_, path)

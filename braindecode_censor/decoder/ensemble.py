@@ -1,5 +1,6 @@
 """The decoder itself: a weighted average of models, general, adapted to one subject, or adapting trial by trial."""
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from braindecode_censor.run.model import is_network
 
 __all__ = ["Ensemble", "Model", "StreamingDecoder", "select_models"]
 
+_LEAST_FRACTION = 0.5  # of the weight that an export has to hold, unless a part is asked for
 _N_MODELS = 32  # in an ensemble at most, or two of every candidate
 
 
@@ -56,10 +58,18 @@ class Ensemble:
             models.append(replace(model, estimator=estimator))
         return Ensemble(models, self.n_classes)
 
-    def networks(self):
-        """Return an ensemble of the networks alone, with weights that sum to one."""
+    def networks(self, part=False):
+        """Return an ensemble of the networks alone, with weights that sum to one; warn if that is another decoder."""
         models = [model for model in self.models if is_network(model.estimator)]
         total = sum(model.weight for model in models)
+        fraction = total / sum(model.weight for model in self.models)
+        message = (
+            f"the networks have {fraction:.0%} of the ensemble's weight; classical models cannot be exported"
+        )
+        if models and fraction < _LEAST_FRACTION and not part:
+            raise ValueError(f"{message}: pass part=True for the networks alone, whose probabilities differ.")
+        if models and len(models) < len(self.models):
+            warnings.warn(f"{message}, so the probabilities differ from predict_proba.", stacklevel=3)
         return Ensemble([replace(model, weight=model.weight / total) for model in models], self.n_classes)
 
 

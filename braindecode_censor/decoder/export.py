@@ -14,11 +14,11 @@ from torch import nn
 
 from braindecode_censor.encoders.eegnet import FastEEGNet
 from braindecode_censor.encoders.resolve import whole_module
+from braindecode_censor.storage.files import write_atomically
 
-__all__ = ["NetworkAverage", "export_network", "write_onnx"]
+__all__ = ["NetworkAverage", "example_trials", "export_network", "write_onnx"]
 
 _TOLERANCE = 1e-4
-_BATCH = 3  # trials of the example that an export is made and checked with
 
 
 class _Normalise(nn.Module):
@@ -92,16 +92,16 @@ class _Stock(nn.Module):
         return EEGNet.forward(self.module, x)
 
 
-def _example(input_format):
-    # No channel is constant, and no two are equal.
-    scale = torch.linspace(1, 2, input_format.n_chans)[:, None]
-    generator = torch.Generator().manual_seed(0)
-    return scale * torch.randn(_BATCH, input_format.n_chans, input_format.n_times, generator=generator)
+def example_trials(input_format, n_trials=3):
+    """Return trials to try a decoder with: no channel is constant, and no two are equal."""
+    scale = np.linspace(1, 2, input_format.n_chans, dtype=np.float32)[:, None]
+    shape = n_trials, input_format.n_chans, input_format.n_times
+    return scale * np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
 def export_network(ensemble, input_format):
     """Return the networks of an ensemble as one exported program."""
-    average, example = NetworkAverage(ensemble), _example(input_format)
+    average, example = NetworkAverage(ensemble), torch.as_tensor(example_trials(input_format))
     batch = torch.export.Dim("n_trials", min=1, max=4096)
     program = torch.export.export(average, (example,), dynamic_shapes=({0: batch},))
     probabilities = program.module()(example).detach().numpy()
@@ -116,14 +116,14 @@ def write_onnx(ensemble, input_format, path):
             raise ImportError(
                 f"to_onnx needs the package {package}: pip install 'braindecode-censor[onnx]', or use to_torch."
             )
-    program, example = export_network(ensemble, input_format), _example(input_format)
+    program, example = export_network(ensemble, input_format), torch.as_tensor(example_trials(input_format))
     with _quiet():
         written = torch.onnx.export(
             program, dynamo=True, verbose=False, input_names=["signals"], output_names=["probabilities"]
         )
     content = written.model_proto.SerializeToString()  # Includes the weights: one file is all.
     _check(_run_onnx(content, example.numpy()), ensemble.predict_proba(example.numpy()), "ONNX Runtime")
-    Path(path).write_bytes(content)
+    write_atomically(Path(path), content)
 
 
 def _run_onnx(content, signals):

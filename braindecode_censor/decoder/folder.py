@@ -1,43 +1,104 @@
-"""A decoder as a folder of safetensors and JSON with checksums, without code."""
+"""A decoder as a folder of safetensors and JSON with checksums, without code; a stranger may have made it."""
 
 import json
 import os
+import re
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
+from glob import escape
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import Field, JsonValue
 
 from braindecode_censor.decoder.ensemble import Ensemble, Model
+from braindecode_censor.decoder.export import example_trials
 from braindecode_censor.decoder.input import InputFormat
 from braindecode_censor.run.model import is_storable, pack_model, unpack_model
+from braindecode_censor.run.training import TARGETS
 from braindecode_censor.search.expectation import HeldoutScores
-from braindecode_censor.storage.files import clear_errors
+from braindecode_censor.storage.files import clear_errors, is_abandoned, owner, read_file
 from braindecode_censor.storage.keys import as_plain
+from braindecode_censor.storage.schema import Count, Label, Schema, read_json
 from braindecode_censor.storage.seal import digest
 
 __all__ = ["check_free", "read_decoder", "write_decoder"]
 
 _FORMAT = "braindecode-censor decoder 1"
-_FILE = "decoder.json"
-_OF_THE_MACHINE = ("folder", "client", "n_jobs", "device")  # arguments that say nothing about the decoder
+_FILE, _CARD = "decoder.json", "model_card.md"
+_MODEL = r"models/[0-9]{3}\.safetensors"
+# Of the arguments those that say something about the decoder, not about the machine.
+_PARAMS = ("time_limit", "random_state", "candidates", "max_trainings", "partners", "sfreq")
+_PARAMS += ("ch_names", "verbose")
 
 
-def check_free(folder):
-    """Raise if a decoder cannot be written to a folder."""
-    folder = Path(folder)
-    if folder.exists() and not (folder / _FILE).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} exists and is not a decoder: choose another folder.")
-    above = next(parent for parent in folder.absolute().parents if parent.exists())
-    if not above.is_dir():
-        raise ValueError(f"{folder} cannot be made, because {above} is a file: choose another folder.")
-    return folder
+@dataclass
+class _Scores(HeldoutScores):
+    scores: list[tuple[Label, float]]  # JSON has no keys but text.
 
 
-def write_decoder(clf, folder, card):
+class _Model(Schema):
+    file: Annotated[str, Field(pattern=f"^{_MODEL}$")]
+    candidate: str
+    fold: Count
+    weight: Annotated[float, Field(ge=0, le=1)]
+
+
+class _Content(Schema):
+    versions: dict[str, str]
+    target: Literal[TARGETS]
+    params: dict[Literal[_PARAMS], JsonValue]
+    classes: Annotated[list[Label], Field(min_length=2)]
+    subjects: list[Label]
+    n_trials: Count
+    input: InputFormat
+    adapted: bool
+    candidates: dict[str, JsonValue]
+    errors: dict[str, str]
+    heldout: _Scores
+    leaderboard: list[dict[str, Label | None]]
+    models: Annotated[list[_Model], Field(min_length=1, max_length=1000)]
+    checksums: dict[str, str]
+
+
+def check_free(folder, overwrite=False):
+    """Return the path to write a decoder to; raise if something else, or an older decoder, is there."""
+    try:
+        path = Path(os.path.realpath(folder))  # A link stays one.
+        above = next(parent for parent in path.parents if parent.exists())
+    except (TypeError, ValueError, OSError) as error:
+        raise ValueError(f"folder={folder!r} is no path for a folder: {error}.") from None
+    problem = "is read-only" if above.is_dir() else "is a file"
+    if problem == "is a file" or not os.access(above, os.W_OK):
+        raise ValueError(f"{folder} cannot be made, because {above} {problem}: choose another folder.")
+    _recover(path)
+    names = (file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir())
+    foreign = next((name for name in names if not re.fullmatch(f"{_FILE}|{_CARD}|{_MODEL}", name)), None)
+    if path.is_file() or path == Path.cwd() or foreign:
+        problem = f"has {foreign}" if foreign else "is in use"
+        raise ValueError(f"{folder} exists and is not a decoder, for it {problem}: choose another folder.")
+    if path.exists() and any(path.iterdir()) and not overwrite:
+        remedy = "choose another folder, or pass overwrite=True (in the shell, --overwrite)"
+        raise ValueError(f"{folder} holds a decoder: {remedy}.")
+    return path
+
+
+def _recover(folder):
+    """Put back the decoder that a killed process had moved away, and remove what it left unfinished."""
+    for path in sorted(folder.parent.glob(f".{escape(folder.name)}.*")):
+        if path.suffix not in (".old", ".part") or not is_abandoned(path.stem.rpartition(".")[2]):
+            continue
+        if path.suffix == ".old" and not folder.exists():
+            os.replace(path, folder)
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def write_decoder(clf, folder, card, overwrite=False):
     """Write a fitted classifier."""
-    folder = check_free(folder)
+    folder = check_free(folder, overwrite)
     models = clf.ensemble_.models
     names = sorted({m.candidate for m in models if not is_storable(m.estimator)})
     if names:
@@ -46,12 +107,12 @@ def write_decoder(clf, folder, card):
             "candidates, or keep the classifier in memory."
         )
     files = {f"models/{k:03d}.safetensors": pack_model(m.estimator) for k, m in enumerate(models)}
-    files["model_card.md"] = card.encode()
+    files[_CARD] = card.encode()
     content = _describe(clf, files)
     seal = digest(json.dumps(content, sort_keys=True).encode())
     head = {"format": _FORMAT, "seal": seal, "content": content}
     files[_FILE] = json.dumps(head, indent=1).encode()
-    scratch = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    scratch = folder.with_name(f".{folder.name}.{owner()}.part")
     with clear_errors(folder.parent):
         try:
             for name, text in files.items():
@@ -65,7 +126,7 @@ def write_decoder(clf, folder, card):
 
 def _replace(scratch, folder):
     """Replace an old decoder; until the new one is there, the old one is not deleted."""
-    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    old = folder.with_name(f".{folder.name}.{owner()}.old")
     if folder.exists():
         os.replace(folder, old)
     try:
@@ -86,6 +147,7 @@ def _describe(clf, files):
     heldout["scores"] = [[as_plain(subject), score] for subject, score in clf.heldout_.scores.items()]
     return {
         "versions": clf.versions_,
+        "target": clf.target,
         "params": _plain_params(clf),
         "classes": clf.classes_.tolist(),
         "subjects": clf.subjects_.tolist(),
@@ -102,36 +164,31 @@ def _describe(clf, files):
 
 
 def _plain_params(clf):
-    params = clf.get_params(deep=False)
-    return {name: value for name, value in params.items() if name not in _OF_THE_MACHINE and _is_plain(value)}
+    params = {name: as_plain(getattr(clf, name)) for name in _PARAMS}
+    # Candidates of other types than words are among the facts, as specifications that nobody executes.
+    return {name: value for name, value in params.items() if _is_plain(value)}
 
 
 def _is_plain(value):
-    try:
-        json.dumps(value)
-    except TypeError:
-        return False
-    return True
+    words = value if isinstance(value, list) else [value]
+    return all(isinstance(word, (str, int, float, type(None))) for word in words)
 
 
 def read_decoder(clf_class, folder, device):
     """Read a classifier that :func:`write_decoder` wrote."""
     folder = Path(folder)
+    if not folder.exists():  # A process was killed while it replaced the decoder.
+        folder = next(folder.parent.glob(f".{escape(folder.name)}.*.old"), folder)
     content = _read_content(folder)
-    files = {name: _read_file(folder, name, checksum) for name, checksum in content["checksums"].items()}
-    clf = clf_class(**content["params"])
-    clf.classes_ = np.asarray(content["classes"])
-    clf.subjects_ = np.asarray(content["subjects"])
-    clf.n_trials_, clf.versions_, clf.errors_ = content["n_trials"], content["versions"], content["errors"]
-    clf.input_, clf.specs_ = InputFormat(**content["input"]), content["candidates"]
-    clf.adapted_ = content["adapted"]
-    scores = {subject: score for subject, score in content["heldout"].pop("scores")}
-    clf.heldout_ = HeldoutScores(scores, **content["heldout"])
-    clf.leaderboard_ = pd.DataFrame(content["leaderboard"])
-    models = [
-        Model(m["candidate"], m["fold"], m["weight"], unpack_model(files[m["file"]], device))
-        for m in content["models"]
-    ]
+    clf = clf_class(content.target, **content.params)
+    clf.classes_, clf.subjects_ = np.asarray(content.classes), np.asarray(content.subjects)
+    clf.n_trials_, clf.versions_, clf.errors_ = content.n_trials, content.versions, content.errors
+    clf.input_, clf.specs_, clf.adapted_ = content.input, content.candidates, content.adapted
+    heldout = vars(content.heldout)
+    clf.heldout_ = HeldoutScores(**heldout | {"scores": dict(heldout["scores"])})
+    clf.leaderboard_ = pd.DataFrame(content.leaderboard)
+    _read_file(folder, _CARD, content.checksums[_CARD])
+    models = [_read_model(folder, entry, content, device) for entry in content.models]
     clf.ensemble_ = Ensemble(models, len(clf.classes_))
     clf.general_ = None if clf.adapted_ else clf.ensemble_
     return clf
@@ -139,25 +196,52 @@ def read_decoder(clf_class, folder, device):
 
 def _read_content(folder):
     path = folder / _FILE
-    if not path.is_file():
+    if not path.exists():
         raise ValueError(f"{folder} holds no decoder: there is no {_FILE} in it.")
     try:
-        head = json.loads(path.read_bytes())
+        head = json.loads(_read_file(folder, _FILE))
         version, seal, content = head["format"], head["seal"], head["content"]
-    except (ValueError, KeyError, TypeError):
+        sealed = digest(json.dumps(content, sort_keys=True).encode())
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{path} is damaged: copy the folder again.") from None
     if version != _FORMAT:
         raise ValueError(f"{path} has the format {version!r}, expected {_FORMAT!r}: fit the decoder again.")
-    if seal != digest(json.dumps(content, sort_keys=True).encode()):
+    if seal != sealed:
+        raise ValueError(f"{path} was changed after it was written: copy the folder again.")
+    content = read_json(_Content, json.dumps(content), path)
+    files = [model.file for model in content.models]
+    if len(set(files)) < len(files) or {*files, _CARD} != content.checksums.keys():
+        raise ValueError(f"{path} is damaged: its models and its checksums are not of the same files.")
+    if abs(sum(model.weight for model in content.models) - 1) > 1e-6:
+        raise ValueError(f"{path} is damaged: the weights of its models do not sum to one.")
+    return content
+
+
+def _read_file(folder, name, checksum=None):
+    path = folder / name
+    try:
+        if path.is_symlink() or (path.parent != folder and path.parent.is_symlink()):
+            raise OSError("it is a link")
+        content = read_file(path)
+    except OSError as error:
+        raise ValueError(f"{path} is missing or cannot be read ({error}): copy the folder again.") from None
+    if checksum is not None and digest(content) != checksum:
         raise ValueError(f"{path} was changed after it was written: copy the folder again.")
     return content
 
 
-def _read_file(folder, name, checksum):
+def _read_model(folder, entry, content, device):
+    """Return a model that turns trials into probabilities of the decoder's classes."""
+    n_classes, model_bytes = (
+        len(content.classes),
+        _read_file(folder, entry.file, content.checksums[entry.file]),
+    )
     try:
-        content = (folder / name).read_bytes()
-    except OSError:
-        raise ValueError(f"{folder / name} is missing: copy the folder again.") from None
-    if digest(content) != checksum:
-        raise ValueError(f"{folder / name} was changed after it was written: copy the folder again.")
-    return content
+        model = Model(entry.candidate, entry.fold, entry.weight, unpack_model(model_bytes, device))
+        tried = Ensemble([replace(model, weight=1.0)], n_classes)
+        probabilities = tried.predict_proba(example_trials(content.input, 1))
+    except Exception as error:  # A forged model may raise anything.
+        raise ValueError(f"{folder / entry.file} does not fit the decoder: {error}") from None
+    if not (probabilities >= 0).all() or not np.allclose(probabilities.sum(axis=1), 1, atol=1e-3):
+        raise ValueError(f"{folder / entry.file} does not fit the decoder: it gives no probabilities.")
+    return model

@@ -1,5 +1,6 @@
 """The input of a decoder: trials with the channels, in the order and of the length that it was fitted with."""
 
+import json
 import warnings
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from braindecode.datasets import BaseConcatDataset
 
 from braindecode_censor._check import check_positive
 from braindecode_censor.search.folds import check_enough_subjects
+from braindecode_censor.storage.schema import Positive, Size
 from braindecode_censor.trials.dataset import check_labels, check_sense, read_signals, signal_names
 from braindecode_censor.trials.subject_labels import find_labels
 
@@ -22,11 +24,11 @@ _N_TRIALS = 200  # from which the amplitude is taken
 class InputFormat:
     """Size and names of the signals."""
 
-    n_chans: int
-    n_times: int
-    ch_names: list | None = None
-    sfreq: float | None = None
-    amplitude: float | None = None
+    n_chans: Size
+    n_times: Size
+    ch_names: list[str] | None = None
+    sfreq: Positive | None = None
+    amplitude: Positive | None = None
 
 
 def describe_input(X, signals, sfreq=None, ch_names=None):
@@ -45,9 +47,13 @@ def describe_input(X, signals, sfreq=None, ch_names=None):
     names = list(ch_names) if ch_names is not None else own_names
     if names is not None and len(names) != signals.shape[1]:
         raise ValueError(f"ch_names has {len(names)} names and X has {signals.shape[1]} channels.")
+    if not all(isinstance(name, str) for name in names or ()):
+        raise ValueError(f"ch_names={names[:8]!r} must be words.")
     if names is not None and len(set(names)) < len(names):
         raise ValueError("ch_names has a name twice: channels need different names.")
-    rate = sfreq if sfreq is not None else rate
+    if names is not None:
+        _check_storable("ch_names", names)
+    rate = float(sfreq) if sfreq is not None else rate
     return InputFormat(*signals.shape[1:], names, rate, _typical_amplitude(signals))
 
 
@@ -114,6 +120,21 @@ def _warn_of_other_units(amplitude, expected):
     )
 
 
+def _check_storable(argument, labels):
+    """Raise for labels that a saved decoder would not give back as they are."""
+    unique = np.unique(labels)
+    labels = unique.tolist()
+    try:
+        again = np.asarray(json.loads(json.dumps(labels, ensure_ascii=False).encode())).tolist()
+    except (TypeError, ValueError):
+        again = None
+    if unique.dtype.kind in "mM" or repr(again) != repr(labels):
+        raise ValueError(
+            f"{argument} has labels such as {labels[0]!r}, which a saved decoder cannot hold: make them words or "
+            f"numbers, for instance by list(map(str, {argument}))."
+        )
+
+
 def check_subjects(X, signals, targets, y, subjects):
     """Return labels and subjects of all trials; raise where a held-out score would be impossible."""
     n_trials = len(signals)
@@ -126,6 +147,8 @@ def check_subjects(X, signals, targets, y, subjects):
         n_trials,
         "the search holds subjects out, so it needs the subject of each trial. Call fit(X, y, subjects=labels).",
     )
+    _check_storable("y", y)
+    _check_storable("subjects", subjects)
     classes = np.unique(y)
     check_enough_subjects(len(np.unique(subjects)))
     if len(classes) < 2:

@@ -25,7 +25,8 @@ def make_leaderboard(result, weights):
     -------
     leaderboard : pandas.DataFrame
         Columns ``candidate``, ``mean`` and ``lower_quartile`` (balanced accuracy over held-out subjects), ``weight``
-        in the ensemble, ``seconds``, ``trainings``, ``subjects`` (the number tested) and ``kind``. Scores of
+        in the ensemble, ``seconds``, ``trainings``, ``subjects`` (the number tested) and ``kind``, which
+        marks the row that is the decoder, and rows whose scores are not of all subjects. Scores of
         combinations are nested: their weights do not depend on the subject tested. The best come first.
     """
     rows = []
@@ -38,6 +39,10 @@ def make_leaderboard(result, weights):
         row = {"candidate": name, "kind": candidate.kind, **_summarise(result.heldout.scores(name))}
         row |= {"weight": weights.get(name, 0.0), "seconds": result.seconds[name]}
         rows.append({**row, "trainings": result.n_trainings[name]})
+    rows[0]["kind"] = "this decoder"
+    n_subjects = len(result.heldout.labels)
+    for row in rows:
+        row["kind"] += "" if row["subjects"] == n_subjects else ", incomplete"
     rows[0]["seconds"], rows[0]["trainings"] = sum(result.seconds.values()), sum(result.n_trainings.values())
     frame = pd.DataFrame(rows)[_COLUMNS]
     return frame.sort_values("mean", ascending=False, kind="stable", ignore_index=True)

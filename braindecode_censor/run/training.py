@@ -4,10 +4,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from pydantic import JsonValue
 from sklearn.base import BaseEstimator
 
 from braindecode_censor.run.model import is_storable, unpack_model
 from braindecode_censor.storage.keys import as_plain, subject_digests, versions
+from braindecode_censor.storage.schema import Label, Schema
 from braindecode_censor.storage.seal import digest
 from braindecode_censor.storage.tensors import read_tensors, write_tensors
 from braindecode_censor.trials.splits import validation_subject
@@ -20,6 +22,12 @@ TARGETS = ("none", "unlabeled", "labeled")
 _FORMAT = "braindecode-censor training 1"
 # The first changes nothing, the others are resolved to the subject who validates.
 _NOT_IN_KEY = {"verbose", "valid_subject", "all_subjects"}
+
+
+class _Header(Schema):
+    subjects: list[Label]
+    record: dict[str, JsonValue]
+    error: str | None
 
 
 @dataclass
@@ -122,7 +130,9 @@ class TrainingResult:
     def from_bytes(cls, training, content):
         """Return the result of a training that :meth:`to_bytes` wrote."""
         name = "a training" if training is None else f"the result of {training.name!r}"
-        header, tensors = read_tensors(content, _FORMAT, name)
-        probabilities = {subject: tensors[str(k)].numpy() for k, subject in enumerate(header["subjects"])}
+        header, tensors = read_tensors(content, _FORMAT, name, _Header, finite=False)
+        if tensors.keys() != {"model", *map(str, range(len(header.subjects)))}:
+            raise ValueError(f"{name} is damaged: it holds {sorted(tensors)}.")
+        probabilities = {subject: tensors[str(k)].numpy() for k, subject in enumerate(header.subjects)}
         model = tensors["model"].numpy().tobytes()
-        return cls(training, model, probabilities, header["record"], header["error"])
+        return cls(training, model, probabilities, header.record, header.error)

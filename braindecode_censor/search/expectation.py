@@ -7,6 +7,7 @@ import numpy as np
 from scipy.stats import t
 
 from braindecode_censor._check import check_fraction
+from braindecode_censor.storage.schema import Label
 
 __all__ = ["HeldoutScores", "expect", "find_shared_trials", "paired_interval", "prediction_interval"]
 
@@ -17,15 +18,15 @@ _FEW_SUBJECTS = 8
 class HeldoutScores:
     """The nested scores of the method, and the interval in which a new subject's score is expected."""
 
-    scores: dict  # subject -> balanced accuracy
+    scores: dict[Label, float]  # subject -> balanced accuracy
     mean: float
     lower_quartile: float
     low: float
     high: float
     level: float = 0.9
-    gain: dict = field(default_factory=dict)  # over the plain network: over, mean, low, high
+    gain: dict[str, Label] = field(default_factory=dict)  # over the plain network: over, mean, low, high
     nested: bool = True  # no choice was made by the scores of all subjects
-    warnings: list = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def __str__(self):
         text = (

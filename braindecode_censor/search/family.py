@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone
 
 from braindecode_censor._check import check_choice, check_positive
 from braindecode_censor.classical.estimator import TangentSpaceClassifier
-from braindecode_censor.training.arguments import PAPER
+from braindecode_censor.training.arguments import PAPER, check_arguments
 from braindecode_censor.training.classifier import CensoredEEGClassifier
 
 __all__ = ["BASELINE", "CENSORED", "Candidate", "censored_candidates", "default_names", "find_candidates"]
@@ -139,7 +139,12 @@ def _by_dict(item):
         )
     candidate = Candidate(str(name), spec)
     try:
-        candidate.make((1, 128))  # Unknown options raise now, not after a minute.
+        estimator = candidate.make((1, 128))  # Wrong options raise now, not after a minute.
+        if candidate.kind == "network":
+            check_arguments(estimator)
+            estimator.get_params_for("module")
+        else:
+            estimator._check_parameters()
     except (TypeError, ValueError) as error:
         raise ValueError(f"candidates has {name!r}: {error}") from None
     if candidate.kind == "network" and candidate.steps is None:

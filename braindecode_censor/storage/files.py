@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import platform
+import stat
 import tempfile
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import psutil
 from filelock import FileLock, Timeout
 
 __all__ = ["SCRATCH", "StoreError", "clean", "clear_errors", "locked", "make_scratch", "write_atomically"]
+__all__ += ["is_abandoned", "owner", "read_file"]
 
+_LARGEST = 2**30  # bytes of a file that is read
 #: How the names of files end that belong to one process and go with it.
 SCRATCH = ".scratch"
 
@@ -46,23 +49,39 @@ def clean(out):
     for path in Path(out).rglob("*.part"):
         path.unlink(missing_ok=True)
     for path in Path(out).glob(f"*{SCRATCH}"):
-        node, _, pid = path.name.split(".")[0].rpartition("-")
-        if node == _node() and not psutil.pid_exists(int(pid)):
+        if is_abandoned(path.name.split(".")[0]):
             path.unlink(missing_ok=True)
+
+
+def owner():
+    """Return the name of this process for its files: machines may share a folder."""
+    return f"{platform.node().replace('.', '_')}-{os.getpid()}"
+
+
+def is_abandoned(name):
+    """Return whether the process that :func:`owner` named was one of this machine and has ended."""
+    node, _, pid = name.rpartition("-")
+    return node == owner().rpartition("-")[0] and pid.isdigit() and not psutil.pid_exists(int(pid))
+
+
+def read_file(path):
+    """Return the bytes of a regular file; devices, pipes and files of several GB raise OSError."""
+    # Without O_NONBLOCK, opening a pipe waits for its writer.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+            raise OSError(errno.EINVAL, f"it is no regular file of at most {_LARGEST:.1e} bytes", str(path))
+        return file.read(_LARGEST)
 
 
 def make_scratch(folder):
     """Return the path of a new scratch file; :func:`clean` removes it after the end of this process."""
     with clear_errors(folder):
         Path(folder).mkdir(parents=True, exist_ok=True)
-        # The name says whose file it is, because machines may share a folder.
-        handle, name = tempfile.mkstemp(SCRATCH, f"{_node()}-{os.getpid()}.", folder)
+        handle, name = tempfile.mkstemp(SCRATCH, f"{owner()}.", folder)
         os.close(handle)
     return Path(name)
-
-
-def _node():
-    return platform.node().replace(".", "_")
 
 
 def write_atomically(path, content):

@@ -4,7 +4,7 @@ import json
 import time
 from pathlib import Path
 
-from braindecode_censor.storage.files import clear_errors, write_atomically
+from braindecode_censor.storage.files import clear_errors, read_file, write_atomically
 from braindecode_censor.storage.seal import seal, unseal
 
 __all__ = ["Store"]
@@ -25,7 +25,7 @@ class Store:
     def read(self, key):
         """Return the bytes of a result, or None if it is missing or damaged."""
         try:
-            return unseal(self.path(key).read_bytes(), key)
+            return unseal(read_file(self.path(key)), key)
         except OSError:
             return None
 

@@ -7,6 +7,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from braindecode_censor.storage.schema import read_json
+
 __all__ = ["format_of", "read_tensors", "write_tensors"]
 
 
@@ -16,12 +18,12 @@ def write_tensors(tensors, header, format):
     return _sort_header(save(tensors, metadata={"format": format, "header": json.dumps(header)}))
 
 
-def read_tensors(content, format, name):
+def read_tensors(content, format, name, schema=dict, finite=True):
     """Return the header and the tensors of what :func:`write_tensors` made; `name` is what errors call the content."""
     try:
         tensors = load(content)
         metadata = _header_of(content).get("__metadata__", {})
-    except (SafetensorError, KeyError, ValueError) as error:
+    except (SafetensorError, KeyError, ValueError, RecursionError) as error:
         raise ValueError(
             f"{name} is not a saved {format.rpartition(' ')[0]}, or it is damaged: {error}."
         ) from None
@@ -30,17 +32,17 @@ def read_tensors(content, format, name):
             f"{name} is not a saved {format.rpartition(' ')[0]}: its format is {metadata.get('format')!r}, expected "
             f"{format!r}. Files of other versions cannot be read: train again."
         )
-    try:
-        return json.loads(metadata["header"]), tensors
-    except (KeyError, ValueError):
-        raise ValueError(f"{name}: its header cannot be read.") from None
+    for key, tensor in tensors.items():
+        if finite and not torch.isfinite(tensor).all():
+            raise ValueError(f"{name} is damaged: {key} holds numbers that are not finite.")
+    return read_json(schema, metadata.get("header", ""), f"the header of {name}"), tensors
 
 
 def format_of(content):
     """Return the format that :func:`write_tensors` was given, or an empty text."""
     try:
         return _header_of(content)["__metadata__"]["format"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ""
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 
 from braindecode_censor.encoders.resolve import whole_module
+from braindecode_censor.storage.files import read_file, write_atomically
 from braindecode_censor.training.adapt import StreamingClassifier, adapt_classifier, adapt_to_target
 from braindecode_censor.training.arguments import check_arguments
 from braindecode_censor.training.layers import code_of
@@ -393,7 +394,7 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         path : str or path-like
             File to write.
         """
-        Path(path).write_bytes(self.to_bytes())
+        write_atomically(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path, **params):
@@ -412,4 +413,4 @@ class CensoredEEGClassifier(_ProtocolClassifier):
         clf : CensoredEEGClassifier
             Fitted estimator.
         """
-        return read_classifier(cls, Path(path).read_bytes(), path, params)
+        return read_classifier(cls, read_file(path), path, params)

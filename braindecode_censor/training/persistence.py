@@ -1,16 +1,20 @@
 """A fitted estimator as bytes (tensors and a JSON header), and copies of it."""
 
 import copy
+import inspect
 import json
 import pickle
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
+from pydantic import Field, JsonValue
 
 from braindecode_censor._version import __version__
-from braindecode_censor.encoders.resolve import whole_module
+from braindecode_censor.encoders.resolve import resolve_module, whole_module
+from braindecode_censor.storage.schema import Count, Label, Option, Positive, Schema, Size, read_json
 from braindecode_censor.storage.tensors import read_tensors, write_tensors
-from braindecode_censor.training.task_loss import FoldCrossEntropy
+from braindecode_censor.training.arguments import check_arguments
 from braindecode_censor.trials.normalize import SubjectNormalizer
 
 __all__ = [
@@ -23,47 +27,94 @@ __all__ = [
     "write_state",
 ]
 
-_FORMAT = "braindecode-censor classifier 3"
-_FITTED = ("valid_score_", "best_epoch_", "valid_subject_", "signal_args_", "adapted_")
+_FORMAT = "braindecode-censor classifier 4"
+# Arguments on which predictions depend: what a file cannot hold of these has to be passed to load.
+_DECIDING = {"module", "criterion", "predict_nonlinearity", "classes", "cropped", "aggregate_predictions"}
+
+
+class _Fitted(Schema):
+    valid_score_: float
+    best_epoch_: Count | None
+    valid_subject_: Label | list[Label] | None
+    signal_args_: dict[Literal["n_chans", "n_times", "n_outputs", "sfreq"], Size | Positive]
+    adapted_: bool
+
+
+class _Header(Schema):
+    params: dict[str, JsonValue]
+    options: dict[Annotated[str, Field(pattern="^(module|penalty)__")], Option]
+    unsaved: list[str]
+    fitted: _Fitted
+    classes: list[Label]
+    normalizer: dict[str, JsonValue]
+    version: str
 
 
 def write_classifier(clf):
     """Return a fitted estimator as bytes, without what only training needs: optimiser, critic, callbacks, history."""
     clf.check_is_fitted()
     fitted, tensors = read_state(clf)
-    header = {
-        "params": _plain_params(clf),
-        "unsaved": sorted(unsaved_params(clf)),
-        **fitted,
-        "version": __version__,
-    }
+    header = {**_plain_params(clf), "unsaved": sorted(unsaved_params(clf)), **fitted, "version": __version__}
     return write_tensors(tensors, header, _FORMAT)
 
 
 def read_classifier(cls, content, name, params):
     """Return the estimator that :func:`write_classifier` wrote; `name` is what errors call the content."""
-    header, tensors = read_tensors(content, _FORMAT, name)
-    missing = [param for param in header.get("unsaved", ()) if param not in params]
+    header, tensors = read_tensors(content, _FORMAT, name, _Header)
+    missing = [param for param in header.unsaved if param not in params]
     if missing:
         arguments = ", ".join(f"{param}=..." for param in missing)
         raise ValueError(
             f"{name} was saved from an estimator whose {', '.join(missing)} cannot be written without code: pass "
             f"load(path, {arguments}) with the same values."
         )
+    for param, value in header.params.items():
+        if param not in _own_names(cls):
+            raise ValueError(
+                f"{name} sets {param}={str(value)[:80]!r}, which is never taken from a file: pass it to load yourself."
+            )
+    params = {**header.params, **header.options, **params}
     try:
-        clf = cls(**{**header["params"], **params})
-        return write_state(clf, header, tensors)
-    except KeyError as error:
-        raise ValueError(f"{name} is damaged: it holds no {error}.") from None
+        clf = cls(**params)
+        check_arguments(clf)
+        fitted = header.model_dump()
+        _check_size(clf, fitted, tensors)
+        return write_state(clf, fitted, tensors)
     except RuntimeError as error:
-        raise ValueError(f"{name} does not fit module={clf.module!r}: {error}") from None
+        raise ValueError(f"{name} does not fit module={params.get('module')!r}: {error}") from None
+    except Exception as error:  # Constructors of modules raise errors of any type.
+        raise ValueError(f"{name} is damaged, or written by something else: {error}") from None
+
+
+def _own_names(cls):
+    """Return the arguments that a file may hold: those that the estimator declares, but none of skorch."""
+    return inspect.signature(cls.__init__).parameters.keys() - {"self", "kwargs"}
+
+
+def _check_size(clf, fitted, tensors):
+    """Raise if the module is larger than its tensors, before any memory is taken for it."""
+    clf.signal_args_ = fitted["fitted"]["signal_args_"]
+    try:
+        with torch.device("meta"):
+            module = clf.initialized_instance(
+                resolve_module(clf.module, clf.fast), clf.get_params_for("module")
+            )
+    except (
+        NotImplementedError,
+        RuntimeError,
+    ):  # Some modules compute with their weights when they are built.
+        return
+    n_expected = sum(tensor.numel() for tensor in module.state_dict().values())
+    n_numbers = sum(tensor.numel() for tensor in _select(tensors, "module").values())
+    if n_expected != n_numbers:
+        raise RuntimeError(f"it has {n_expected} numbers, the file {n_numbers}.")
 
 
 def read_state(clf):
     """Return the fitted attributes of an estimator as a JSON header and tensors."""
     normalizer = clf.normalizer_.get_state()
     fitted = {
-        "fitted": {name: _plain(getattr(clf, name, None)) for name in _FITTED},
+        "fitted": {name: _plain(getattr(clf, name, None)) for name in _Fitted.model_fields},
         "classes": clf.classes_.tolist(),
         "normalizer": normalizer["settings"],
     }
@@ -78,12 +129,16 @@ def read_state(clf):
 
 def write_state(clf, fitted, tensors):
     """Set the fitted attributes of an estimator."""
-    for name in _FITTED:
-        setattr(clf, name, fitted["fitted"][name])
+    for name in _Fitted.model_fields:
+        setattr(clf, name, fitted["fitted"].get(name))
     clf.classes_inferred_ = np.asarray(fitted["classes"])
     with torch.random.fork_rng(devices=[]):  # The weights drawn here are replaced below.
         clf.initialize()
-    whole_module(clf.module_).load_state_dict(_select(tensors, "module"))
+    module, weights = whole_module(clf.module_), _select(tensors, "module")
+    for name, tensor in module.state_dict().items():
+        if name in weights and weights[name].dtype != tensor.dtype:
+            raise ValueError(f"{name} is of {weights[name].dtype}, expected {tensor.dtype}.")
+    module.load_state_dict(weights)
     arrays = {name: tensor.numpy() for name, tensor in _select(tensors, "normalizer").items()}
     clf.normalizer_ = SubjectNormalizer.from_state({"settings": fitted["normalizer"], "arrays": arrays})
     clf.head_ = {name: tensor.to(clf.device) for name, tensor in _select(tensors, "head").items()} or None
@@ -122,31 +177,27 @@ def _select(tensors, group):
 
 
 def unsaved_params(clf):
-    """Return the parameters that JSON cannot hold and predictions depend on."""
-    plain = _plain_params(clf)
-    names = (
-        "module",
-        "predict_nonlinearity",
-        "criterion",
-    )  # skorch takes the nonlinearity from the criterion.
+    """Return the parameters that a file cannot hold and predictions depend on."""
+    saved, default = _plain_params(clf), type(clf)()
     return {
         name: value
         for name, value in clf.get_params(deep=False).items()
-        if name not in plain
-        and (name in names or name.startswith("module__"))
-        and value is not FoldCrossEntropy
+        if name not in saved["params"] | saved["options"]
+        and (name.startswith("module__") or (name in _DECIDING and value is not getattr(default, name)))
     }
 
 
 def _plain_params(clf):
-    """Return the parameters that JSON can hold."""
-    plain = {}
+    """Return the arguments that a file can hold, and the options of module and penalty."""
+    plain = {"params": {}, "options": {}}
     for name, value in clf.get_params(deep=False).items():
+        is_own = name in _own_names(type(clf))
         try:
-            json.dumps(value := _plain(value))
-        except TypeError:
+            value = read_json(JsonValue if is_own else Option, json.dumps(_plain(value)), name)
+        except (TypeError, ValueError):
             continue
-        plain[name] = value
+        if is_own or name.startswith(("module__", "penalty__")):
+            plain["params" if is_own else "options"][name] = value
     return plain
 
 

@@ -9,7 +9,7 @@ from pyriemann.geometry.covariance import cov_est_functions
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from braindecode_censor._check import check_choice, check_parameters, check_positive
+from braindecode_censor._check import check_choice, check_parameters, check_positive, check_size
 from braindecode_censor.trials.affine import affine_map, mean_description, shrink, summarize
 from braindecode_censor.trials.dataset import read_signals
 from braindecode_censor.trials.normalizations import (
@@ -365,6 +365,13 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         """
         settings, arrays = dict(state["settings"]), state["arrays"]
         n_target, statistics = settings.pop("n_target"), arrays.get("statistics")
+        if (statistics is None) != (settings["strategy"] in TRIALWISE):
+            raise ValueError(f"statistics do not belong to strategy={settings['strategy']!r}.")
+        check_size("n_target", n_target, 0)
+        for name, array in arrays.items():
+            shape = statistics.shape if name == "statistics" else statistics.shape[1:]
+            if array.dtype.kind != "f" or array.shape != shape or shape[-1] != settings["n_chans"]:
+                raise ValueError(f"{name} of shape {array.shape} and {array.dtype} do not fit n_chans.")
         subjects = np.arange(0 if statistics is None else len(statistics))
         normalizer = cls.from_statistics(subjects=subjects, statistics=statistics, **settings)
         normalizer.target_, normalizer.n_target_ = arrays.get("target"), n_target

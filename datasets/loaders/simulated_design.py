@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import asdict, dataclass, field
+from numbers import Real
 
 import numpy as np
 
@@ -106,6 +107,10 @@ def make_design(kind, preset, effects, **options):
 def _check_design(design):
     """Raise a ValueError for numbers that give no recording."""
     values = asdict(design)
+    for name in values.keys() - {"kind", "effects"}:
+        require(isinstance(values[name], Real), f"{name}={values[name]!r} must be a number.")
+    for name in ("n_subjects", "n_trials"):
+        require(values[name] <= 100_000, f"{name}={values[name]!r} is too large; the most are 100,000.")
     for name in ("sfreq", "duration"):
         require(0 < values[name] < np.inf, f"{name}={values[name]!r} must be a positive number.")
     for name, low in _MINIMUM.items():

@@ -121,8 +121,17 @@ def test_load_refuses_a_changed_folder(folder, tmp_path, damage, message):
 
 def test_save_replaces_decoders_only(fitted, tmp_path):
     fitted.save(tmp_path / "decoder")
-    fitted.save(tmp_path / "decoder")
+    with pytest.raises(ValueError, match=r"holds a decoder: .* overwrite=True"):
+        fitted.save(tmp_path / "decoder")
+    (tmp_path / "link").symlink_to("decoder")
+    fitted.save(tmp_path / "link", overwrite=True)
+    assert (tmp_path / "link").is_symlink()
+    (tmp_path / "link").unlink()
     assert [path.name for path in tmp_path.iterdir()] == ["decoder"]
+    (tmp_path / "decoder" / "notes.txt").write_text("?")
+    with pytest.raises(ValueError, match=r"for it has notes.txt"):
+        fitted.save(tmp_path / "decoder", overwrite=True)
+    assert (tmp_path / "decoder" / "notes.txt").exists()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("!")
     with pytest.raises(ValueError, match="exists and is not a decoder"):
@@ -141,7 +150,7 @@ def test_failed_save_keeps_the_old_decoder(fitted, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="no more files"):
-        fitted.save(tmp_path / "decoder")
+        fitted.save(tmp_path / "decoder", overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["decoder"]
     assert (tmp_path / "decoder" / "model_card.md").read_text() == card
 
