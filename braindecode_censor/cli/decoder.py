@@ -90,7 +90,9 @@ def run_predict(args):
     clf = AutoTransferClassifier.load(args.decoder)
     X, _ = read_file(args.data, clf.input_)
     if args.labels is not None:
-        decoder = clf.adapt(*read_file(args.labels, clf.input_))
+        classes = {str(name): name for name in clf.classes_.tolist()}  # Files hold classes as text.
+        X_labeled, y = read_file(args.labels, clf.input_)
+        decoder = clf.adapt(X_labeled, [classes.get(str(name), str(name)) for name in y])
     else:
         decoder = clf.adapt(X) if args.adapt else clf.stream() if args.stream else clf
     probabilities = decoder.predict_proba(X)

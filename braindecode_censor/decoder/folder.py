@@ -67,6 +67,7 @@ def check_free(folder, overwrite=False):
     """Return the path to write a decoder to; raise if something else, or an older decoder, is there."""
     try:
         path = Path(os.path.realpath(folder))  # A link stays one.
+        is_used = path.is_file() or path == Path.cwd()
         above = next(parent for parent in path.parents if parent.exists())
     except (TypeError, ValueError, OSError) as error:
         raise ValueError(f"folder={folder!r} is no path for a folder: {error}.") from None
@@ -76,10 +77,10 @@ def check_free(folder, overwrite=False):
     _recover(path)
     names = (file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir())
     foreign = next((name for name in names if not re.fullmatch(f"{_FILE}|{_CARD}|{_MODEL}", name)), None)
-    if path.is_file() or path == Path.cwd() or foreign:
+    if is_used or foreign:
         problem = f"has {foreign}" if foreign else "is in use"
         raise ValueError(f"{folder} exists and is not a decoder, for it {problem}: choose another folder.")
-    if path.exists() and any(path.iterdir()) and not overwrite:
+    if any(path.glob("*")) and not overwrite:
         remedy = "choose another folder, or pass overwrite=True (in the shell, --overwrite)"
         raise ValueError(f"{folder} holds a decoder: {remedy}.")
     return path

@@ -20,9 +20,7 @@ def end_with(parent):
     """End this process as soon as its parent has ended, however that came about."""
     if parent == os.getpid() or any(thread.name == "end_with" for thread in threading.enumerate()):
         return
-    if (
-        sys.platform == "linux"
-    ):  # Imports hold Python's lock for seconds, so the thread below is late; the kernel is not.
+    if sys.platform == "linux":  # Imports hold Python's lock for seconds, and the thread waits for it.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
         process = psutil.Process(parent)
