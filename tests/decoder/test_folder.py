@@ -137,7 +137,7 @@ def test_save_replaces_decoders_only(fitted, tmp_path):
     (tmp_path / "link").unlink()
     assert [path.name for path in tmp_path.iterdir()] == ["decoder"]
     (tmp_path / "decoder" / "notes.txt").write_text("?")
-    with pytest.raises(ValueError, match=r"for it has notes.txt"):
+    with pytest.raises(ValueError, match=r"is not a decoder \(notes.txt\)"):
         fitted.save(tmp_path / "decoder", overwrite=True)
     assert (tmp_path / "decoder" / "notes.txt").exists()
     (tmp_path / "other").mkdir()
@@ -227,7 +227,7 @@ def test_export_of_a_part_says_how_much_it_is(fitted, tmp_path):
 )
 def test_labels_that_a_file_cannot_hold_are_refused_in_fit(labels):
     clf = bc.AutoTransferClassifier(candidates=["power"], max_trainings=3, verbose=0)
-    with pytest.raises(ValueError, match=r"y has labels such as .* which a saved decoder cannot hold"):
+    with pytest.raises(ValueError, match=r"y has .* which a saved decoder cannot hold"):
         clf.fit(X[TRAIN], labels[Y[TRAIN]], subjects=SUBJECTS[TRAIN])
 
 
@@ -342,15 +342,15 @@ def test_shell_errors_are_one_line(recordings, folder, tmp_path, capsys):
     for command, message in [
         (["leaderboard", "--decoder", tmp_path / "empty"], "holds no decoder"),
         (["fit", "--data", data, "--out", new], "exists and is not a decoder"),  # before anything is trained
-        (["fit", "--data", data, "--out", new / "x"], "is a file: choose another folder"),
+        (["fit", "--data", data, "--out", new / "x"], "is a file or read-only: choose"),
         (["fit", "--data", tmp_path / "missing", "--out", tmp_path / "x"], "does not exist"),
         ([*predict, tmp_path / "missing.npz"], "missing.npz"),
         ([*predict, new, "--adapt", "--stream"], "choose one"),
         ([*predict, new, "--adapt", "--labels", new], "choose one"),
         ([*predict, new, "--out", new], "would overwrite the data or the decoder"),
         ([*predict, new, "--out", folder / "decoder.json"], "would overwrite the data or the decoder"),
-        ([*predict, new, "--out", tmp_path], "must be a file in a folder that exists"),
-        ([*predict, new, "--out", tmp_path / "no" / "x.csv"], "must be a file in a folder that exists"),
+        ([*predict, new, "--out", tmp_path], "Is a directory"),
+        ([*predict, new, "--out", tmp_path / "no" / "x.csv"], "No such file"),
         (["fit", "--data", data, "--out", folder], "holds a decoder"),
         ([*predict, other], "lacks 1 of the decoder's 4 channels: Oz"),
     ]:
