@@ -83,14 +83,16 @@ def run_predict(args):
 
     if args.adapt + args.stream + (args.labels is not None) > 1:
         raise ValueError(
-            "--adapt uses all trials, --stream earlier trials only, --labels trials of another file: choose one."
+            "--adapt takes all trials, --stream earlier ones, --labels those of a file: choose one."
         )
     if args.out is not None:
         _check_output(args.out, args.data, args.decoder, args.labels)
     clf = AutoTransferClassifier.load(args.decoder)
     X, _ = read_file(args.data, clf.input_)
     if args.labels is not None:
-        decoder = clf.adapt(*read_file(args.labels, clf.input_))
+        classes = {str(name): name for name in clf.classes_.tolist()}  # Files hold classes as text.
+        X_labeled, y = read_file(args.labels, clf.input_)
+        decoder = clf.adapt(X_labeled, [classes.get(str(name), str(name)) for name in y])
     else:
         decoder = clf.adapt(X) if args.adapt else clf.stream() if args.stream else clf
     probabilities = decoder.predict_proba(X)
@@ -104,12 +106,10 @@ def run_predict(args):
 
 
 def _check_output(out, *inputs):
-    """Raise, before anything is computed, for a file that cannot be written or must not be overwritten."""
+    """Raise, before anything is computed, for a file that must not be overwritten."""
     path = Path(out).resolve()
     if not {Path(name).resolve() for name in inputs if name}.isdisjoint((path, *path.parents)):
         raise ValueError(f"--out {out} would overwrite the data or the decoder: choose another file.")
-    if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(f"--out {out} must be a file in a folder that exists.")
 
 
 def _escape(name):

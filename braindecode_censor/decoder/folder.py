@@ -67,33 +67,34 @@ def check_free(folder, overwrite=False):
     """Return the path to write a decoder to; raise if something else, or an older decoder, is there."""
     try:
         path = Path(os.path.realpath(folder))  # A link stays one.
+        is_used = path.is_file() or path == Path.cwd()
         above = next(parent for parent in path.parents if parent.exists())
     except (TypeError, ValueError, OSError) as error:
         raise ValueError(f"folder={folder!r} is no path for a folder: {error}.") from None
-    problem = "is read-only" if above.is_dir() else "is a file"
-    if problem == "is a file" or not os.access(above, os.W_OK):
-        raise ValueError(f"{folder} cannot be made, because {above} {problem}: choose another folder.")
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise ValueError(
+            f"{folder} cannot be made, because {above} is a file or read-only: choose another folder."
+        )
     _recover(path)
     names = (file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir())
     foreign = next((name for name in names if not re.fullmatch(f"{_FILE}|{_CARD}|{_MODEL}", name)), None)
-    if path.is_file() or path == Path.cwd() or foreign:
-        problem = f"has {foreign}" if foreign else "is in use"
-        raise ValueError(f"{folder} exists and is not a decoder, for it {problem}: choose another folder.")
-    if path.exists() and any(path.iterdir()) and not overwrite:
-        remedy = "choose another folder, or pass overwrite=True (in the shell, --overwrite)"
-        raise ValueError(f"{folder} holds a decoder: {remedy}.")
+    if is_used or foreign:
+        raise ValueError(
+            f"{folder} exists and is not a decoder ({foreign or 'in use'}): choose another folder."
+        )
+    if any(path.glob("*")) and not overwrite:
+        raise ValueError(f"{folder} holds a decoder: choose another folder, or overwrite=True (--overwrite).")
     return path
 
 
 def _recover(folder):
     """Put back the decoder that a killed process had moved away, and remove what it left unfinished."""
     for path in sorted(folder.parent.glob(f".{escape(folder.name)}.*")):
-        if path.suffix not in (".old", ".part") or not is_abandoned(path.stem.rpartition(".")[2]):
-            continue
-        if path.suffix == ".old" and not folder.exists():
-            os.replace(path, folder)
-        else:
-            shutil.rmtree(path, ignore_errors=True)
+        if path.suffix in (".old", ".part") and is_abandoned(path.stem.rpartition(".")[2]):
+            if path.suffix == ".old" and not folder.exists():
+                os.replace(path, folder)
+            else:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def write_decoder(clf, folder, card, overwrite=False):
@@ -166,12 +167,9 @@ def _describe(clf, files):
 def _plain_params(clf):
     params = {name: as_plain(getattr(clf, name)) for name in _PARAMS}
     # Candidates of other types than words are among the facts, as specifications that nobody executes.
-    return {name: value for name, value in params.items() if _is_plain(value)}
-
-
-def _is_plain(value):
-    words = value if isinstance(value, list) else [value]
-    return all(isinstance(word, (str, int, float, type(None))) for word in words)
+    plain = (str, int, float, type(None))
+    words = {name: value if isinstance(value, list) else [value] for name, value in params.items()}
+    return {name: params[name] for name in params if all(isinstance(word, plain) for word in words[name])}
 
 
 def read_decoder(clf_class, folder, device):
@@ -184,8 +182,7 @@ def read_decoder(clf_class, folder, device):
     clf.classes_, clf.subjects_ = np.asarray(content.classes), np.asarray(content.subjects)
     clf.n_trials_, clf.versions_, clf.errors_ = content.n_trials, content.versions, content.errors
     clf.input_, clf.specs_, clf.adapted_ = content.input, content.candidates, content.adapted
-    heldout = vars(content.heldout)
-    clf.heldout_ = HeldoutScores(**heldout | {"scores": dict(heldout["scores"])})
+    clf.heldout_ = HeldoutScores(**vars(content.heldout) | {"scores": dict(content.heldout.scores)})
     clf.leaderboard_ = pd.DataFrame(content.leaderboard)
     _read_file(folder, _CARD, content.checksums[_CARD])
     models = [_read_model(folder, entry, content, device) for entry in content.models]
@@ -210,10 +207,11 @@ def _read_content(folder):
         raise ValueError(f"{path} was changed after it was written: copy the folder again.")
     content = read_json(_Content, json.dumps(content), path)
     files = [model.file for model in content.models]
-    if len(set(files)) < len(files) or {*files, _CARD} != content.checksums.keys():
-        raise ValueError(f"{path} is damaged: its models and its checksums are not of the same files.")
-    if abs(sum(model.weight for model in content.models) - 1) > 1e-6:
-        raise ValueError(f"{path} is damaged: the weights of its models do not sum to one.")
+    is_complete = len(set(files)) == len(files) and {*files, _CARD} == content.checksums.keys()
+    if not is_complete or abs(sum(model.weight for model in content.models) - 1) > 1e-6:
+        raise ValueError(
+            f"{path} is damaged: files, checksums and weights of its models do not fit together."
+        )
     return content
 
 
@@ -232,14 +230,11 @@ def _read_file(folder, name, checksum=None):
 
 def _read_model(folder, entry, content, device):
     """Return a model that turns trials into probabilities of the decoder's classes."""
-    n_classes, model_bytes = (
-        len(content.classes),
-        _read_file(folder, entry.file, content.checksums[entry.file]),
-    )
+    packed = _read_file(folder, entry.file, content.checksums[entry.file])
     try:
-        model = Model(entry.candidate, entry.fold, entry.weight, unpack_model(model_bytes, device))
-        tried = Ensemble([replace(model, weight=1.0)], n_classes)
-        probabilities = tried.predict_proba(example_trials(content.input, 1))
+        model = Model(entry.candidate, entry.fold, entry.weight, unpack_model(packed, device))
+        alone = Ensemble([replace(model, weight=1.0)], len(content.classes))
+        probabilities = alone.predict_proba(example_trials(content.input, 1))
     except Exception as error:  # A forged model may raise anything.
         raise ValueError(f"{folder / entry.file} does not fit the decoder: {error}") from None
     if not (probabilities >= 0).all() or not np.allclose(probabilities.sum(axis=1), 1, atol=1e-3):

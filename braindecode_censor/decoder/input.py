@@ -123,15 +123,14 @@ def _warn_of_other_units(amplitude, expected):
 def _check_storable(argument, labels):
     """Raise for labels that a saved decoder would not give back as they are."""
     unique = np.unique(labels)
-    labels = unique.tolist()
     try:
-        again = np.asarray(json.loads(json.dumps(labels, ensure_ascii=False).encode())).tolist()
+        again = np.asarray(json.loads(json.dumps(unique.tolist(), ensure_ascii=False).encode())).tolist()
     except (TypeError, ValueError):
         again = None
-    if unique.dtype.kind in "mM" or repr(again) != repr(labels):
+    if unique.dtype.kind in "mM" or repr(again) != repr(unique.tolist()):
+        remedy = f"make them words or numbers, for instance by list(map(str, {argument}))"
         raise ValueError(
-            f"{argument} has labels such as {labels[0]!r}, which a saved decoder cannot hold: make them words or "
-            f"numbers, for instance by list(map(str, {argument}))."
+            f"{argument} has {unique.tolist()[0]!r}, which a saved decoder cannot hold: {remedy}."
         )
 
 

@@ -40,11 +40,9 @@ def make_leaderboard(result, weights):
         row |= {"weight": weights.get(name, 0.0), "seconds": result.seconds[name]}
         rows.append({**row, "trainings": result.n_trainings[name]})
     rows[0]["kind"] = "this decoder"
-    n_subjects = len(result.heldout.labels)
-    for row in rows:
-        row["kind"] += "" if row["subjects"] == n_subjects else ", incomplete"
     rows[0]["seconds"], rows[0]["trainings"] = sum(result.seconds.values()), sum(result.n_trainings.values())
     frame = pd.DataFrame(rows)[_COLUMNS]
+    frame.loc[frame["subjects"] < len(result.heldout.labels), "kind"] += ", incomplete"
     return frame.sort_values("mean", ascending=False, kind="stable", ignore_index=True)
 
 

@@ -1,7 +1,10 @@
 """Worker processes: they end with their parent, and know the user's own measures."""
 
 import contextlib
+import ctypes
 import os
+import signal
+import sys
 import threading
 import time
 
@@ -10,12 +13,15 @@ import psutil
 __all__ = ["add_measures", "all_measures", "end_with"]
 
 _INTERVAL = 0.2  # seconds between two looks at the parent
+_PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 
 
 def end_with(parent):
     """End this process as soon as its parent has ended, however that came about."""
     if parent == os.getpid() or any(thread.name == "end_with" for thread in threading.enumerate()):
         return
+    if sys.platform == "linux":  # Imports hold Python's lock for seconds, and the thread waits for it.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     try:
         process = psutil.Process(parent)
     except psutil.NoSuchProcess:

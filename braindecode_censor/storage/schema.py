@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 __all__ = ["Count", "Label", "Option", "Positive", "Schema", "Size", "read_json"]
 
@@ -10,8 +10,7 @@ Label = str | int | float | bool
 Count = Annotated[int, Field(ge=0, le=2**53)]
 Size = Annotated[int, Field(ge=1, le=2**17)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_Number = Annotated[int, Field(ge=-(2**17), le=2**17)] | Annotated[float, Field(allow_inf_nan=False)]
-_Plain = bool | _Number | str | None
+_Plain = bool | Annotated[int, Field(ge=-(2**17), le=2**17)] | FiniteFloat | str | None
 #: An option of a module or a penalty.
 Option = _Plain | list[_Plain | list[_Plain]]
 

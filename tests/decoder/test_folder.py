@@ -1,10 +1,13 @@
 """A decoder as a folder, as an exported program, and from the shell."""
 
+import copy
+import datetime
 import importlib.util
 import json
 import os
 import shutil
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +17,11 @@ from sklearn.dummy import DummyClassifier
 from subjects import mixed_subjects
 
 import braindecode_censor as bc
+from braindecode_censor.cli.decoder import _escape
 from braindecode_censor.cli.main import main
 from braindecode_censor.datasets.interchange import save_subject
 from braindecode_censor.decoder.export import NetworkAverage
+from braindecode_censor.decoder.folder import check_free
 from braindecode_censor.run.model import is_network
 
 TINY = {"network": "EEGNet", "F1": 2, "D": 1, "max_steps": 6, "kernel": 0.1, "augment": None}
@@ -91,7 +96,7 @@ def flip(path):
     path.write_bytes(content)
 
 
-def replace(path, old, new):
+def replace_text(path, old, new):
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
@@ -101,11 +106,14 @@ DAMAGES = {
     "model": (lambda f: flip(next(f.glob("models/*"))), "was changed after it was written"),
     "missing model": (lambda f: next(f.glob("models/*")).unlink(), "is missing"),
     "card": (lambda f: flip(f / "model_card.md"), "model_card.md was changed"),
-    "score": (lambda f: replace(f / "decoder.json", '"mean": 0', '"mean": 1'), "decoder.json was changed"),
+    "score": (
+        lambda f: replace_text(f / "decoder.json", '"mean": 0', '"mean": 1'),
+        "decoder.json was changed",
+    ),
     "incomplete JSON": (lambda f: (f / "decoder.json").write_text("{"), "decoder.json is damaged"),
     "missing JSON": (lambda f: (f / "decoder.json").unlink(), "holds no decoder"),
     "later format": (
-        lambda f: replace(f / "decoder.json", "decoder 1", "decoder 9"),
+        lambda f: replace_text(f / "decoder.json", "decoder 1", "decoder 9"),
         "has the format 'braindecode-censor decoder 9'",
     ),
 }
@@ -129,7 +137,7 @@ def test_save_replaces_decoders_only(fitted, tmp_path):
     (tmp_path / "link").unlink()
     assert [path.name for path in tmp_path.iterdir()] == ["decoder"]
     (tmp_path / "decoder" / "notes.txt").write_text("?")
-    with pytest.raises(ValueError, match=r"for it has notes.txt"):
+    with pytest.raises(ValueError, match=r"is not a decoder \(notes.txt\)"):
         fitted.save(tmp_path / "decoder", overwrite=True)
     assert (tmp_path / "decoder" / "notes.txt").exists()
     (tmp_path / "other").mkdir()
@@ -183,6 +191,70 @@ def test_export_refuses_classical_models_and_heads(fitted, tmp_path, monkeypatch
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else name)
     with pytest.raises(ImportError, match=r"to_onnx needs the package onnxruntime: .*\[onnx\]"):
         fitted.to_onnx(tmp_path / "x.onnx")
+
+
+def test_export_of_a_part_says_how_much_it_is(fitted, tmp_path):
+    clf = copy.copy(fitted)
+    clf.ensemble_ = copy.copy(fitted.ensemble_)
+    networks = [is_network(model.estimator) for model in fitted.ensemble_.models]
+    for fraction in (0.75, 0.25):
+        shares = np.where(
+            networks, fraction / sum(networks), (1 - fraction) / (len(networks) - sum(networks))
+        )
+        clf.ensemble_.models = [
+            replace(m, weight=w) for m, w in zip(fitted.ensemble_.models, shares.tolist())
+        ]
+        part = {"part": True} if fraction < 0.5 else {}
+        with pytest.warns(UserWarning, match=f"the networks have {fraction:.0%} of the ensemble's weight"):
+            clf.ensemble_.networks(**part)
+    with pytest.raises(ValueError, match=r"have 25% of the ensemble's weight.*pass part=True"):
+        clf.to_torch()
+    with pytest.raises(ValueError, match="pass part=True"):
+        clf.to_onnx(tmp_path / "x.onnx")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]"),
+        np.array([True, 2], dtype=object),
+        np.array([b"left", b"right"]),
+        np.array([datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)]),
+        np.array([1 + 2j, 3]),
+        np.array(["left", "\ud800"]),
+    ],
+    ids=["datetime64", "mixed", "bytes", "date", "complex", "surrogate"],
+)
+def test_labels_that_a_file_cannot_hold_are_refused_in_fit(labels):
+    clf = bc.AutoTransferClassifier(candidates=["power"], max_trainings=3, verbose=0)
+    with pytest.raises(ValueError, match=r"y has .* which a saved decoder cannot hold"):
+        clf.fit(X[TRAIN], labels[Y[TRAIN]], subjects=SUBJECTS[TRAIN])
+
+
+def test_numpy_scalars_are_saved_as_numbers(tmp_path):
+    options = {"random_state": np.int64(3), "partners": np.int32(3), "time_limit": np.float64(60)}
+    clf = fit(
+        candidates=["power"], max_trainings=3, sfreq=np.float32(64), ch_names=np.array(NAMES), **options
+    )
+    clf.save(tmp_path / "decoder")
+    again = bc.AutoTransferClassifier.load(tmp_path / "decoder")
+    assert (again.random_state, again.partners, again.time_limit) == (3, 3, 60.0)
+    assert again.input_.sfreq == 64.0 and again.input_.ch_names == NAMES
+    for names in (
+        ["a", "b", "c", 4],
+        ["a", "b", "c", None],
+        ["a", "b", "c", b"d"],
+        ["a", "b", "c", "\ud800"],
+    ):
+        with pytest.raises(ValueError, match="ch_names"):
+            fit(candidates=["power"], max_trainings=3, ch_names=names)
+
+
+@pytest.mark.parametrize("folder", [3, "", ".", "a\0b", "x" * 5000, None])
+def test_folders_that_cannot_be_are_refused(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"folder=.* is no path|is not a decoder"):
+        check_free(folder)
 
 
 def test_onnx_gives_equal_probabilities_for_any_number_of_trials(tmp_path, capfd):
@@ -242,6 +314,26 @@ def test_shell_fits_predicts_and_shows_the_leaderboard(recordings, tmp_path, cap
     assert "greedy ensemble" in capsys.readouterr().out
 
 
+def test_shell_adapts_by_labelled_trials(fitted, folder, tmp_path):
+    """Exchanged labels turn answers around, which unlabelled trials could not."""
+    answers = []
+    for k, labels in enumerate((NEW_Y, 1 - NEW_Y)):
+        file, out = tmp_path / f"labelled_{k}.npz", tmp_path / f"out_{k}.csv"
+        save_subject(file, NEW * 1e-6, labels, sfreq=64.0, ch_names=NAMES)
+        command = ["predict", "--decoder", folder, "--data", file, "--labels", file, "--out", out]
+        assert main(list(map(str, command))) == 0
+        rows = [line.split(",") for line in out.read_text().splitlines()[1:]]
+        answers.append(np.array([row[2:] for row in rows], dtype=float))
+        expected = fitted.adapt(NEW, labels).predict_proba(NEW)
+        np.testing.assert_allclose(answers[-1], expected, atol=1e-3)
+    assert np.abs(answers[0] - answers[1]).max() > 0.05
+
+
+def test_shell_escapes_names():
+    assert _escape("=cmd|x") == "'=cmd|x" and _escape("\x1b[2J") == r"\x1b[2J" and _escape("é -1") == "é -1"
+    assert _escape(-1) == "-1"
+
+
 def test_shell_errors_are_one_line(recordings, folder, tmp_path, capsys):
     data, new = recordings
     other = save(tmp_path / "subject_01.npz", ~TRAIN, ["Fz", "Cz", "Pz", "C3"])
@@ -250,10 +342,16 @@ def test_shell_errors_are_one_line(recordings, folder, tmp_path, capsys):
     for command, message in [
         (["leaderboard", "--decoder", tmp_path / "empty"], "holds no decoder"),
         (["fit", "--data", data, "--out", new], "exists and is not a decoder"),  # before anything is trained
-        (["fit", "--data", data, "--out", new / "x"], "is a file: choose another folder"),
+        (["fit", "--data", data, "--out", new / "x"], "is a file or read-only: choose"),
         (["fit", "--data", tmp_path / "missing", "--out", tmp_path / "x"], "does not exist"),
         ([*predict, tmp_path / "missing.npz"], "missing.npz"),
         ([*predict, new, "--adapt", "--stream"], "choose one"),
+        ([*predict, new, "--adapt", "--labels", new], "choose one"),
+        ([*predict, new, "--out", new], "would overwrite the data or the decoder"),
+        ([*predict, new, "--out", folder / "decoder.json"], "would overwrite the data or the decoder"),
+        ([*predict, new, "--out", tmp_path], "Is a directory"),
+        ([*predict, new, "--out", tmp_path / "no" / "x.csv"], "No such file"),
+        (["fit", "--data", data, "--out", folder], "holds a decoder"),
         ([*predict, other], "lacks 1 of the decoder's 4 channels: Oz"),
     ]:
         assert main(list(map(str, command))) == 1

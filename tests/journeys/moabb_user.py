@@ -3,14 +3,20 @@
 import warnings
 from pathlib import Path
 
+import matplotlib
 import numpy as np
+import yaml
 from journeys.readme import block, run
+from moabb.analysis.meta_analysis import compute_dataset_statistics, find_significant_differences
+from moabb.analysis.plotting import summary_plot
 from moabb.evaluations import CrossSubjectEvaluation, CrossSubjectMode
 from moabb.pipelines.utils import parse_pipelines_from_directory
 from subjects import mixed_subjects
 
 from braindecode_censor.datasets import EpochsFolder, EpochsParadigm, save_subject
 
+matplotlib.use("agg")
+SHIPPED = Path(__file__).parents[2] / "moabb_pipelines"
 warnings.filterwarnings("error", message=".*abbreviation")  # MOABB's warning about names of datasets
 
 # Left and right differ by the power of two sources, which a normalisation of every trial would remove.
@@ -42,6 +48,12 @@ scores = results.groupby("pipeline")["score"].agg(["mean", "count"])
 assert scores["count"].tolist() == [4, 4]
 assert scores.loc["CSP + LDA", "mean"] > 0.9  # The paradigm has not normalised the signals.
 assert scores.loc["EEGNet, conditional MMD", "mean"] > 0.7
+
+# MOABB shortens names to their first words, which must differ, also those of the files that the package ships.
+differences = find_significant_differences(compute_dataset_statistics(results))
+summary_plot(*differences)
+first_words = [yaml.safe_load(path.read_text())["name"].split(" ")[0] for path in SHIPPED.glob("*.yml")]
+assert len(set(first_words)) == len(first_words) > 20
 
 # The same pipeline with unlabelled target data, and trial by trial.
 (config,) = [c for c in parse_pipelines_from_directory("pipelines") if c["name"].startswith("EEGNet")]

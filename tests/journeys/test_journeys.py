@@ -1,4 +1,4 @@
-"""Four newcomers with their own data, and README's code with a few words changed."""
+"""Five newcomers with their own data, and README's code with a few words changed."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from docs.runner import run_script
 
 HERE = Path(__file__).parent
-JOURNEYS = ("braindecode_user", "moabb_user", "practitioner", "reader_of_the_paper")
+JOURNEYS = ("braindecode_user", "moabb_user", "practitioner", "reader_of_the_paper", "torch_user")
 
 
 @pytest.mark.parametrize("name", JOURNEYS)

@@ -151,7 +151,7 @@ def test_single_files_and_stored_trainings_refuse_programs(folder, tmp_path):
         lambda: TrainingResult.from_bytes(None, stored).estimator(),
     ]
     for read in readers:
-        with pytest.raises(ValueError, match="sets compile='True', which is never taken from a file"):
+        with pytest.raises(ValueError, match="sets compile, which is never taken from a file"):
             read()
     classical = next(p.read_bytes() for p in models if b"TangentSpace" in p.read_bytes()[:2000])
     with pytest.raises(ValueError, match=r"params.compile=True: Extra inputs are not permitted"):
@@ -302,7 +302,7 @@ def test_only_names_that_save_makes_are_read(folder, name, tmp_path):
     def add(content):
         content["checksums"][name] = "0" * 64
 
-    with pytest.raises(ValueError, match="not of the same files"):
+    with pytest.raises(ValueError, match="do not fit together"):
         load(forge(folder, tmp_path / "forged", add))
 
     def rename(content):
@@ -314,9 +314,9 @@ def test_only_names_that_save_makes_are_read(folder, name, tmp_path):
 
 def test_a_model_is_named_once_and_weights_sum_to_one(folder, tmp_path):
     for change, message in [
-        (lambda c: c["models"].extend([dict(c["models"][0])] * 300), "not of the same files"),
+        (lambda c: c["models"].extend([dict(c["models"][0])] * 300), "do not fit together"),
         (lambda c: c["models"][0].update(weight=-0.5), "greater than or equal to 0"),
-        (lambda c: c["models"][0].update(weight=0.75), "do not sum to one"),
+        (lambda c: c["models"][0].update(weight=0.75), "do not fit together"),
         (lambda c: c["models"].clear(), "at least 1 item"),
     ]:
         with pytest.raises(ValueError, match=message):
