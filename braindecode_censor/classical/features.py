@@ -4,8 +4,9 @@ A class has ``blocks(X, arrays)``, which returns arrays of matrices or of vector
 ``supervised`` learn filters from labels first, ``learn(X, y_encoded)``.
 """
 
+from functools import lru_cache
+
 import numpy as np
-from pyriemann.spatialfilters import Xdawn
 from scipy.signal import butter, sosfiltfilt
 
 __all__ = ["FEATURES", "shrunk_covariances"]
@@ -13,6 +14,7 @@ __all__ = ["FEATURES", "shrunk_covariances"]
 _RIDGE = 1e-7  # of the mean variance, so that matrices with silent channels can be inverted
 _TINY = 1e-30
 _MOST_FILTERS = 12
+_SHORT = 512  # samples, up to which a filter is applied as a matrix
 
 
 def shrunk_covariances(X):
@@ -104,6 +106,8 @@ class XdawnFeatures:
 
     def learn(self, X, y_encoded):
         """Learn the filters from labelled trials."""
+        from pyriemann.spatialfilters import Xdawn  # It imports matplotlib.
+
         # Many classes get fewer filters each, because the cost grows with the cube of a matrix's size.
         n_filters = min(self.n_filters, X.shape[1], max(1, _MOST_FILTERS // len(np.unique(y_encoded))))
         xdawn = Xdawn(n_filters, estimator="oas" if X.shape[1] > 1 else "scm").fit(X, y_encoded)
@@ -139,8 +143,24 @@ def _cut(X, windows, shortest):
 
 
 def _band_pass(X, low, high):
-    sections = butter(4, [2 * low, 2 * high], "bandpass", output="sos")
+    n_times = X.shape[-1]
+    return X @ _filter_matrix(low, high, n_times) if n_times <= _SHORT else _filter(X, low, high)
+
+
+@lru_cache(maxsize=64)
+def _filter_matrix(low, high, n_times):
+    """Return the filter as a matrix, which is several times faster for trials that are short."""
+    return _filter(np.eye(n_times), low, high)
+
+
+def _filter(X, low, high):
+    sections = _design(low, high)
     return sosfiltfilt(sections, X, axis=-1, padlen=min(3 * 2 * len(sections), X.shape[-1] - 1))
+
+
+@lru_cache(maxsize=64)
+def _design(low, high):
+    return butter(4, [2 * low, 2 * high], "bandpass", output="sos")
 
 
 #: Name -> class of features.

@@ -10,9 +10,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from braindecode_censor._check import check_choice, check_size
-from braindecode_censor.decoder.ensemble import Ensemble, Model, StreamingDecoder, select_models
+from braindecode_censor.decoder.ensemble import Ensemble, Model, select_models
 from braindecode_censor.decoder.input import check_subjects, describe_input, read_input
 from braindecode_censor.decoder.leaderboard import make_leaderboard
+from braindecode_censor.decoder.stream import StreamingDecoder, TrialwiseEnsemble
 from braindecode_censor.run.model import find_device, unpack_model
 from braindecode_censor.run.training import TARGETS, TrialData
 from braindecode_censor.search.budget import Budget, SearchProgress
@@ -268,7 +269,13 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
                 "a cs_mode with target data.",
                 stacklevel=2,
             )
-        return self.ensemble_.predict_proba(read_input(X, self.input_))
+        signals = read_input(X, self.input_)
+        if len(signals) > 1:
+            return self.ensemble_.predict_proba(signals)
+        trialwise = getattr(self, "_trialwise", None)
+        if trialwise is None or trialwise.ensemble is not self.ensemble_:
+            trialwise = self._trialwise = TrialwiseEnsemble(self.ensemble_, streams=False)
+        return trialwise.predict_proba(signals)
 
     def predict(self, X):
         """Return the label of every trial.
@@ -315,7 +322,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         stream : StreamingDecoder
             With ``predict_proba`` and ``predict``.
         """
-        return StreamingDecoder(self.general_.stream(), self._general_input(), self.classes_)
+        input_format = self._general_input()
+        return StreamingDecoder(TrialwiseEnsemble(self.general_, streams=True), input_format, self.classes_)
 
     def _general_input(self):
         check_is_fitted(self, "ensemble_")
