@@ -7,7 +7,7 @@ A class has ``blocks(X, arrays)``, which returns arrays of matrices or of vector
 from functools import lru_cache
 
 import numpy as np
-from scipy.signal import butter, sosfiltfilt
+from scipy.signal import butter, sosfilt, sosfilt_zi
 
 __all__ = ["FEATURES", "shrunk_covariances"]
 
@@ -47,7 +47,10 @@ class CovarianceFeatures:
         """Return one array of features per band."""
         if self.bands is None:
             return [shrunk_covariances(X)]
-        return [shrunk_covariances(_band_pass(X, low, high)) for low, high in self.bands]
+        if len(X) > 1:  # Of many trials one band at a time, for the sake of memory.
+            return [shrunk_covariances(_band_pass(X, low, high)) for low, high in self.bands]
+        bands = np.concatenate([_band_pass(X, low, high) for low, high in self.bands])
+        return list(shrunk_covariances(bands)[:, None])
 
 
 class PowerFeatures:
@@ -60,7 +63,7 @@ class PowerFeatures:
 
     def blocks(self, X, arrays):
         """Return the features as one array."""
-        power = np.stack([window.var(axis=-1) for window in _cut(X, self.windows, 2)], axis=-1)
+        power = _window_variances(X, self.windows)
         # Relative to the trial, so that a silent channel has a finite logarithm in any unit.
         floor = 1e-4 * power.mean(axis=(1, 2), keepdims=True) + _TINY
         return [np.log(power + floor).reshape(len(X), -1)]
@@ -134,12 +137,21 @@ class WaveformFeatures(XdawnFeatures):
     def blocks(self, X, arrays):
         """Return the features as one array."""
         filtered = arrays["filters"] @ X
-        return [np.concatenate([window.mean(axis=-1) for window in _cut(filtered, self.windows, 1)], axis=1)]
+        means, _ = _window_means(filtered, self.windows, 1)
+        return [np.swapaxes(means, 1, 2).reshape(len(X), -1)]
 
 
-def _cut(X, windows, shortest):
-    """Cut trials into consecutive windows of at least so many samples."""
-    return np.array_split(X, max(1, min(windows, X.shape[-1] // shortest)), axis=-1)
+def _window_means(X, windows, shortest):
+    """Return the means of consecutive windows of at least so many samples, and their lengths, as ``array_split``."""
+    windows = max(1, min(windows, X.shape[-1] // shortest))
+    lengths = np.full(windows, X.shape[-1] // windows)
+    lengths[: X.shape[-1] % windows] += 1
+    return np.add.reduceat(X, np.cumsum(lengths) - lengths, axis=-1) / lengths, lengths
+
+
+def _window_variances(X, windows):
+    means, lengths = _window_means(X, windows, 2)
+    return _window_means((X - means.repeat(lengths, axis=-1)) ** 2, windows, 2)[0]
 
 
 def _band_pass(X, low, high):
@@ -154,13 +166,21 @@ def _filter_matrix(low, high, n_times):
 
 
 def _filter(X, low, high):
-    sections = _design(low, high)
-    return sosfiltfilt(sections, X, axis=-1, padlen=min(3 * 2 * len(sections), X.shape[-1] - 1))
+    """Return ``sosfiltfilt`` of the signals, whose states of rest take several times longer to find than to use."""
+    sections, rest = _design(low, high)
+    n_pad = min(3 * 2 * len(sections), X.shape[-1] - 1)
+    start, end = 2 * X[..., :1] - X[..., n_pad:0:-1], 2 * X[..., -1:] - X[..., -2 : -n_pad - 2 : -1]
+    X = np.concatenate([start, X, end], axis=-1)
+    rest = rest.reshape(len(sections), *[1] * (X.ndim - 1), 2)
+    for _ in range(2):  # Forwards, then backwards.
+        X = sosfilt(sections, X, zi=rest * X[..., :1])[0][..., ::-1]
+    return X[..., n_pad : X.shape[-1] - n_pad]
 
 
 @lru_cache(maxsize=64)
 def _design(low, high):
-    return butter(4, [2 * low, 2 * high], "bandpass", output="sos")
+    sections = butter(4, [2 * low, 2 * high], "bandpass", output="sos")
+    return sections, sosfilt_zi(sections)
 
 
 #: Name -> class of features.
