@@ -6,8 +6,6 @@ differences. Training subjects and target subjects are treated alike.
 pyRiemann is imported where it is used: it imports matplotlib, and takes longer than a decoder takes to load.
 """
 
-import warnings
-
 import numpy as np
 
 __all__ = ["between", "difference", "logarithm", "mean", "roots", "whiten"]
@@ -19,11 +17,15 @@ def mean(features):
     """Return the centre of trials."""
     if features.ndim == 2:
         return features.mean(axis=0)
-    from pyriemann.geometry.mean import mean_riemann
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Convergence not reached")
-        return mean_riemann(features, maxiter=_STEPS, init=features.mean(axis=0))
+    centre, step, smallest = features.mean(axis=0), 1.0, np.inf
+    for _ in range(_STEPS):  # pyRiemann's mean_riemann, without its checks and its import
+        root, inverse = roots(centre)
+        tangent = logarithm(whiten(features, inverse)).mean(axis=0)
+        values, axes = np.linalg.eigh(tangent)
+        centre = root @ (axes * np.exp(step * values) @ axes.T) @ root
+        size = step * np.linalg.norm(tangent)
+        step, smallest = (0.95 * step, size) if size < smallest else (0.5 * step, smallest)
+    return centre
 
 
 def between(first, second, fraction):

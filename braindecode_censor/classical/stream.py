@@ -3,7 +3,6 @@
 from collections import defaultdict
 
 import numpy as np
-from scipy.special import softmax
 
 from braindecode_censor.classical import geometry
 from braindecode_censor.storage.seal import digest
@@ -26,7 +25,8 @@ class TrialwiseClassifiers:
     def __call__(self, trial):
         """Return the probabilities of a trial of shape (1, n_chans, n_times), one array per decoder."""
         scores = {k: row for idx, group in self._groups for k, row in zip(idx, group.scores(trial))}
-        return [softmax(scores[k]) for k in range(len(scores))]
+        powers = [np.exp(scores[k] - scores[k].max()) for k in range(len(scores))]
+        return [row / row.sum() for row in powers]
 
 
 def _feature_key(estimator):
