@@ -4,15 +4,17 @@ A class has ``blocks(X, arrays)``, which returns arrays of matrices or of vector
 ``supervised`` learn filters from labels first, ``learn(X, y_encoded)``.
 """
 
+from functools import lru_cache
+
 import numpy as np
-from pyriemann.spatialfilters import Xdawn
-from scipy.signal import butter, sosfiltfilt
+from scipy.signal import butter, sosfilt, sosfilt_zi
 
 __all__ = ["FEATURES", "shrunk_covariances"]
 
 _RIDGE = 1e-7  # of the mean variance, so that matrices with silent channels can be inverted
 _TINY = 1e-30
 _MOST_FILTERS = 12
+_SHORT = 512  # samples, up to which a filter is applied as a matrix
 
 
 def shrunk_covariances(X):
@@ -45,7 +47,10 @@ class CovarianceFeatures:
         """Return one array of features per band."""
         if self.bands is None:
             return [shrunk_covariances(X)]
-        return [shrunk_covariances(_band_pass(X, low, high)) for low, high in self.bands]
+        if len(X) > 1:  # Of many trials one band at a time, for the sake of memory.
+            return [shrunk_covariances(_band_pass(X, low, high)) for low, high in self.bands]
+        bands = np.concatenate([_band_pass(X, low, high) for low, high in self.bands])
+        return list(shrunk_covariances(bands)[:, None])
 
 
 class PowerFeatures:
@@ -58,7 +63,7 @@ class PowerFeatures:
 
     def blocks(self, X, arrays):
         """Return the features as one array."""
-        power = np.stack([window.var(axis=-1) for window in _cut(X, self.windows, 2)], axis=-1)
+        power = _window_variances(X, self.windows)
         # Relative to the trial, so that a silent channel has a finite logarithm in any unit.
         floor = 1e-4 * power.mean(axis=(1, 2), keepdims=True) + _TINY
         return [np.log(power + floor).reshape(len(X), -1)]
@@ -104,6 +109,8 @@ class XdawnFeatures:
 
     def learn(self, X, y_encoded):
         """Learn the filters from labelled trials."""
+        from pyriemann.spatialfilters import Xdawn  # It imports matplotlib.
+
         # Many classes get fewer filters each, because the cost grows with the cube of a matrix's size.
         n_filters = min(self.n_filters, X.shape[1], max(1, _MOST_FILTERS // len(np.unique(y_encoded))))
         xdawn = Xdawn(n_filters, estimator="oas" if X.shape[1] > 1 else "scm").fit(X, y_encoded)
@@ -130,17 +137,50 @@ class WaveformFeatures(XdawnFeatures):
     def blocks(self, X, arrays):
         """Return the features as one array."""
         filtered = arrays["filters"] @ X
-        return [np.concatenate([window.mean(axis=-1) for window in _cut(filtered, self.windows, 1)], axis=1)]
+        means, _ = _window_means(filtered, self.windows, 1)
+        return [np.swapaxes(means, 1, 2).reshape(len(X), -1)]
 
 
-def _cut(X, windows, shortest):
-    """Cut trials into consecutive windows of at least so many samples."""
-    return np.array_split(X, max(1, min(windows, X.shape[-1] // shortest)), axis=-1)
+def _window_means(X, windows, shortest):
+    """Return the means of consecutive windows of at least so many samples, and their lengths, as ``array_split``."""
+    windows = max(1, min(windows, X.shape[-1] // shortest))
+    lengths = np.full(windows, X.shape[-1] // windows)
+    lengths[: X.shape[-1] % windows] += 1
+    return np.add.reduceat(X, np.cumsum(lengths) - lengths, axis=-1) / lengths, lengths
+
+
+def _window_variances(X, windows):
+    means, lengths = _window_means(X, windows, 2)
+    return _window_means((X - means.repeat(lengths, axis=-1)) ** 2, windows, 2)[0]
 
 
 def _band_pass(X, low, high):
+    n_times = X.shape[-1]
+    return X @ _filter_matrix(low, high, n_times) if n_times <= _SHORT else _filter(X, low, high)
+
+
+@lru_cache(maxsize=64)
+def _filter_matrix(low, high, n_times):
+    """Return the filter as a matrix, which is several times faster for trials that are short."""
+    return _filter(np.eye(n_times), low, high)
+
+
+def _filter(X, low, high):
+    """Return ``sosfiltfilt`` of the signals, whose states of rest take several times longer to find than to use."""
+    sections, rest = _design(low, high)
+    n_pad = min(3 * 2 * len(sections), X.shape[-1] - 1)
+    start, end = 2 * X[..., :1] - X[..., n_pad:0:-1], 2 * X[..., -1:] - X[..., -2 : -n_pad - 2 : -1]
+    X = np.concatenate([start, X, end], axis=-1)
+    rest = rest.reshape(len(sections), *[1] * (X.ndim - 1), 2)
+    for _ in range(2):  # Forwards, then backwards.
+        X = sosfilt(sections, X, zi=rest * X[..., :1])[0][..., ::-1]
+    return X[..., n_pad : X.shape[-1] - n_pad]
+
+
+@lru_cache(maxsize=64)
+def _design(low, high):
     sections = butter(4, [2 * low, 2 * high], "bandpass", output="sos")
-    return sosfiltfilt(sections, X, axis=-1, padlen=min(3 * 2 * len(sections), X.shape[-1] - 1))
+    return sections, sosfilt_zi(sections)
 
 
 #: Name -> class of features.

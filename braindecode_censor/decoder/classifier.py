@@ -10,17 +10,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from braindecode_censor._check import check_choice, check_size
-from braindecode_censor.decoder.ensemble import Ensemble, Model, StreamingDecoder, select_models
+from braindecode_censor.decoder.ensemble import Ensemble, Model, select_models
+from braindecode_censor.decoder.expectation import expect, find_shared_trials
 from braindecode_censor.decoder.input import check_subjects, describe_input, read_input
 from braindecode_censor.decoder.leaderboard import make_leaderboard
+from braindecode_censor.decoder.stream import StreamingDecoder, TrialwiseEnsemble
 from braindecode_censor.run.model import find_device, unpack_model
 from braindecode_censor.run.training import TARGETS, TrialData
-from braindecode_censor.search.budget import Budget, SearchProgress
-from braindecode_censor.search.expectation import expect, find_shared_trials
-from braindecode_censor.search.family import BASELINE, find_candidates
-from braindecode_censor.search.folds import FoldedTrials, make_folds
-from braindecode_censor.search.queue import Search
-from braindecode_censor.search.weights import choose_weights
 from braindecode_censor.storage.keys import versions
 from braindecode_censor.storage.store import Store
 from braindecode_censor.trials.dataset import check_labels, read_signals
@@ -159,6 +155,11 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self : AutoTransferClassifier
             Fitted.
         """
+        # Here and below, because a decoder that is loaded needs no search.
+        from braindecode_censor.search.budget import Budget, SearchProgress
+        from braindecode_censor.search.family import find_candidates
+        from braindecode_censor.search.queue import Search
+
         budget = Budget(self.time_limit, self.max_trainings)
         self._check_target(X_target_unlabeled, X_target_labeled, y_target_labeled)
         candidates, censored = find_candidates(self.candidates)
@@ -196,6 +197,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
             )
 
     def _fold(self, signals, y, subjects):
+        from braindecode_censor.search.folds import FoldedTrials, make_folds
+
         self.classes_, y_encoded = np.unique(y, return_inverse=True)
         self.subjects_, subject_idx = np.unique(subjects, return_inverse=True)
         self.n_trials_, self.versions_ = len(y), versions()
@@ -208,6 +211,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
 
     def _combine(self, result, device):
         """Choose weights by the predictions of all folds, and collect the models."""
+        from braindecode_censor.search.weights import choose_weights
+
         weights = choose_weights(*result.heldout.for_final_weights(result.finalists))
         weights = dict(zip(result.finalists, weights.tolist()))
         self.leaderboard_ = make_leaderboard(result, weights)
@@ -222,6 +227,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self.adapted_ = False
 
     def _expect(self, result, shared):
+        from braindecode_censor.search.family import BASELINE
+
         has_baseline = BASELINE in result.finalists and len(result.finalists) > 1
         baseline = (BASELINE, result.heldout.scores(BASELINE)) if has_baseline else None
         scores = result.heldout.nested_scores(result.finalists)
@@ -268,7 +275,13 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
                 "a cs_mode with target data.",
                 stacklevel=2,
             )
-        return self.ensemble_.predict_proba(read_input(X, self.input_))
+        signals = read_input(X, self.input_)
+        if len(signals) > 1:
+            return self.ensemble_.predict_proba(signals)
+        trialwise = getattr(self, "_trialwise", None)
+        if trialwise is None or trialwise.ensemble is not self.ensemble_:
+            trialwise = self._trialwise = TrialwiseEnsemble(self.ensemble_, streams=False)
+        return trialwise.predict_proba(signals)
 
     def predict(self, X):
         """Return the label of every trial.
@@ -315,7 +328,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         stream : StreamingDecoder
             With ``predict_proba`` and ``predict``.
         """
-        return StreamingDecoder(self.general_.stream(), self._general_input(), self.classes_)
+        input_format = self._general_input()
+        return StreamingDecoder(TrialwiseEnsemble(self.general_, streams=True), input_format, self.classes_)
 
     def _general_input(self):
         check_is_fitted(self, "ensemble_")

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from braindecode_censor.decoder.input import read_input
 from braindecode_censor.run.decode import adapt_to, quiet
 from braindecode_censor.run.model import is_network
 
-__all__ = ["Ensemble", "Model", "StreamingDecoder", "select_models"]
+__all__ = ["Ensemble", "Model", "select_models"]
 
 _LEAST_FRACTION = 0.5  # of the weight that an export has to hold, unless a part is asked for
 _N_MODELS = 32  # in an ensemble at most, or two of every candidate
@@ -71,21 +70,6 @@ class Ensemble:
         if models and len(models) < len(self.models):
             warnings.warn(f"{message}, so the probabilities differ from predict_proba.", stacklevel=3)
         return Ensemble([replace(model, weight=model.weight / total) for model in models], self.n_classes)
-
-
-class StreamingDecoder:
-    """A decoder that adapts to a subject by the trials it decodes, without their labels."""
-
-    def __init__(self, ensemble, input_format, classes):
-        self.ensemble, self.input_, self.classes_ = ensemble, input_format, classes
-
-    def predict_proba(self, X):
-        """Return the probabilities of the next trials, in the order in which they were recorded."""
-        return self.ensemble.predict_proba(read_input(X, self.input_))
-
-    def predict(self, X):
-        """Return the labels of the next trials."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 def select_models(weights, folds):

@@ -14,11 +14,11 @@ import pandas as pd
 from pydantic import Field, JsonValue
 
 from braindecode_censor.decoder.ensemble import Ensemble, Model
+from braindecode_censor.decoder.expectation import HeldoutScores
 from braindecode_censor.decoder.export import example_trials
 from braindecode_censor.decoder.input import InputFormat
 from braindecode_censor.run.model import is_storable, pack_model, unpack_model
 from braindecode_censor.run.training import TARGETS
-from braindecode_censor.search.expectation import HeldoutScores
 from braindecode_censor.storage.files import clear_errors, is_abandoned, owner, read_file
 from braindecode_censor.storage.keys import as_plain
 from braindecode_censor.storage.schema import Count, Label, Schema, read_json

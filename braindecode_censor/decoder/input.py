@@ -9,7 +9,6 @@ import numpy as np
 from braindecode.datasets import BaseConcatDataset
 
 from braindecode_censor._check import check_positive
-from braindecode_censor.search.folds import check_enough_subjects
 from braindecode_censor.storage.schema import Positive, Size
 from braindecode_censor.trials.dataset import check_labels, check_sense, read_signals, signal_names
 from braindecode_censor.trials.subject_labels import find_labels
@@ -136,6 +135,10 @@ def _check_storable(argument, labels):
 
 def check_subjects(X, signals, targets, y, subjects):
     """Return labels and subjects of all trials; raise where a held-out score would be impossible."""
+    from braindecode_censor.search.folds import (
+        check_enough_subjects,  # A decoder that is loaded needs no search.
+    )
+
     n_trials = len(signals)
     if y is None and isinstance(X, mne.BaseEpochs):
         y = X.events[:, 2]

@@ -284,7 +284,7 @@ class _Shrink(torch.autograd.Function):
         return factor * grad - slope * along * weight, None, None
 
 
-def _is_plain(layer, layer_type):
+def is_plain(layer, layer_type):
     """Return True if a layer has exactly this type, the original forward and no hooks."""
     return type(layer) is layer_type and "forward" not in vars(layer) and not _has_hooks(layer)
 
@@ -300,7 +300,7 @@ def _activate(layer, h):
     """Return the output of an activation layer, computed in place for a plain ELU."""
     # The backward pass of batch norm needs its input, not its output. That of ELU in place needs the output, which
     # saves a second exponential.
-    if _is_plain(layer, nn.ELU):
+    if is_plain(layer, nn.ELU):
         return F.elu(h, layer.alpha, inplace=True)
     return layer(h)
 
@@ -319,7 +319,7 @@ def _drop(layer, h, mask=None):
     if mask is not None:
         return h.contiguous() * mask
     plain = type(h) is torch.Tensor and not has_torch_function((h,))  # no mode or subclass intercepts dropout
-    fast = _is_plain(layer, nn.Dropout) and prefers_channels_last(h) and plain
+    fast = is_plain(layer, nn.Dropout) and prefers_channels_last(h) and plain
     if fast and layer.training and 0 < layer.p < 1:
         return h * dropout_mask(h.shape, layer.p, h.dtype, memory_format=torch.channels_last)
     return layer(h.contiguous())  # A mask is drawn in memory order.

@@ -8,7 +8,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 from braindecode_censor.datasets import SimulatedSubjects
 from braindecode_censor.decoder.classifier import AutoTransferClassifier
-from braindecode_censor.search.expectation import paired_interval
+from braindecode_censor.decoder.expectation import paired_interval
 from braindecode_censor.training.arguments import PAPER
 from braindecode_censor.training.classifier import CensoredEEGClassifier
 

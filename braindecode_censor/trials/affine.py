@@ -7,7 +7,6 @@ from a block, or trial by trial as they arrive, with the same result.
 from dataclasses import dataclass
 
 import numpy as np
-from pyriemann.geometry.covariance import covariances
 
 __all__ = [
     "CHUNK",
@@ -53,9 +52,26 @@ def _covariances(X, estimator):
     for pattern in np.unique(constant, axis=0):
         trials, chans = np.flatnonzero((constant == pattern).all(axis=1)), np.flatnonzero(~pattern)
         if len(chans):
-            block = covariances(X[np.ix_(trials, chans)], estimator=estimator)
+            block = _estimate(X[np.ix_(trials, chans)], estimator)
             matrices[np.ix_(trials, chans, chans)] = block.reshape(len(trials), len(chans), len(chans))
     return matrices
+
+
+def _estimate(X, estimator):
+    """Return covariance matrices by an estimator of pyRiemann, which is not needed, or imported, for "lwf"."""
+    if estimator != "lwf":
+        from pyriemann.geometry.covariance import covariances
+
+        return covariances(X, estimator=estimator)
+    X = X - X.mean(axis=-1, keepdims=True)
+    n_chans, n_times = X.shape[1:]
+    matrices = X @ np.swapaxes(X, 1, 2) / n_times
+    size = np.trace(matrices, axis1=1, axis2=2) / n_chans
+    square = np.square(matrices).sum(axis=(1, 2))
+    distance = square - n_chans * size**2
+    noise = (np.square(np.square(X).sum(axis=1)).sum(axis=1) / n_times - square) / n_times
+    shrinkage = np.where(noise > 0, np.minimum(noise, distance) / np.where(distance > 0, distance, np.inf), 0)
+    return (1 - shrinkage)[:, None, None] * matrices + (shrinkage * size)[:, None, None] * np.eye(n_chans)
 
 
 def summarize(description, strategy):

@@ -5,7 +5,6 @@ import warnings
 from typing import ClassVar
 
 import numpy as np
-from pyriemann.geometry.covariance import cov_est_functions
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,10 +24,19 @@ from braindecode_censor.trials.subject_labels import read_labels
 
 __all__ = ["StreamingNormalizer", "SubjectNormalizer"]
 
+
+def _check_estimator(argument, value):
+    """Raise for a covariance estimator that pyRiemann does not have; its import takes longer than to load a decoder."""
+    if value != "lwf":
+        from pyriemann.geometry.covariance import cov_est_functions
+
+        check_choice(argument, value, cov_est_functions)
+
+
 _CONSTRAINTS = {
     "strategy": (check_choice, NORMALIZATIONS),
     "prior": (check_positive, True),
-    "estimator": (check_choice, cov_est_functions),
+    "estimator": (_check_estimator,),
 }
 
 

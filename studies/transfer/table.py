@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from braindecode_censor.search.expectation import paired_interval
+from braindecode_censor.decoder.expectation import paired_interval
 from braindecode_censor.search.family import BASELINE
 from studies.transfer.scores import ALL_SEEDS, RULE_LABELS
 from studies.transfer.target_data import label_of, order_of

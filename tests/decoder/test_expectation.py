@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from braindecode_censor.search.expectation import (
+from braindecode_censor.decoder.expectation import (
     expect,
     find_shared_trials,
     paired_interval,

@@ -1,0 +1,46 @@
+"""Normalisers of several decoders as one, for the trials of one subject as they arrive."""
+
+import copy
+
+from braindecode_censor.trials.normalizations import SUBJECTWISE, TRIALWISE
+
+__all__ = ["TrialwiseNormalizers"]
+
+
+class TrialwiseNormalizers:
+    """Fitted normalisers whose statistics of the subject, and equal maps, are computed once; they do not change.
+
+    With ``streams`` every trial is added to the subject's statistics before it is normalised.
+    """
+
+    def __init__(self, normalizers, streams):
+        self.streams, self._leaders, self._distinct, self.places = streams, {}, [], []
+        by_key = {}
+        for normalizer in normalizers:
+            is_subjectwise = normalizer.strategy in SUBJECTWISE
+            target = normalizer.estimator, normalizer.n_target_, _bytes(normalizer.target_)
+            key = normalizer.strategy, normalizer.prior, _bytes(normalizer.population_), *target
+            if key not in by_key:
+                by_key[key] = len(self._distinct)
+                own = copy.copy(normalizer)
+                leader = self._leaders.setdefault((own.strategy, *target), own) if is_subjectwise else None
+                self._distinct.append((own, leader))
+            self.places.append(by_key[key])
+        self._maps = None
+
+    def __call__(self, trial):
+        """Return a trial (1, n_chans, n_times), normalised by every normaliser."""
+        if self.streams:
+            for leader in self._leaders.values():
+                leader._add_to_target(trial)
+            for own, leader in self._distinct:
+                if leader is not None:
+                    own.target_, own.n_target_ = leader.target_, leader.n_target_
+        if self.streams or self._maps is None:
+            self._maps = [own.affine or TRIALWISE[own.strategy] for own, _ in self._distinct]
+        normalized = [one(trial) for one in self._maps]
+        return [normalized[k] for k in self.places]
+
+
+def _bytes(array):
+    return None if array is None else array.tobytes()
