@@ -14,7 +14,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from braindecode_censor._check import check_choice, check_positive, check_size
+from braindecode_censor._check import (
+    PlainAttributes,
+    check_choice,
+    check_parameters,
+    check_positive,
+    check_size,
+    optional,
+)
 from braindecode_censor.classical import geometry
 from braindecode_censor.classical.features import FEATURES
 from braindecode_censor.storage.files import read_file, write_atomically
@@ -23,7 +30,8 @@ from braindecode_censor.storage.schema import Count, Label, Schema, Size
 from braindecode_censor.storage.seal import digest
 from braindecode_censor.storage.tensors import read_tensors, write_tensors
 from braindecode_censor.trials.balance import balanced_weights
-from braindecode_censor.trials.dataset import check_labels, read_signals
+from braindecode_censor.trials.dataset import check_labels, read_array, read_signals
+from braindecode_censor.trials.quality import check_trials
 from braindecode_censor.trials.stored import LARGEST_COPY
 from braindecode_censor.trials.subject_labels import find_labels
 
@@ -104,7 +112,34 @@ def _thin_out(signals, y_encoded):
     return np.asarray(signals[::step], dtype=float), y_encoded[::step]
 
 
-class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
+def _check_bands(argument, bands):
+    """Raise unless `bands` are pairs of frequencies."""
+    array = read_array(argument, bands)
+    limits = (
+        array if array.ndim == 2 and array.shape[1] == 2 and array.dtype.kind in "iuf" else np.empty((0, 2))
+    )
+    if (
+        not len(limits)
+        or not ((limits[:, 0] > 0) & (limits[:, 0] < limits[:, 1]) & (limits[:, 1] < 0.5)).all()
+    ):
+        raise ValueError(
+            f"{argument}={bands!r} must be pairs of fractions of the sampling rate, 0 < low < high < 0.5."
+        )
+
+
+_CONSTRAINTS = {
+    "features": (check_choice, FEATURES),
+    "bands": (optional(_check_bands),),
+    "windows": (check_size,),
+    "segments": (check_size,),
+    "n_filters": (check_size,),
+    "recentre": (check_choice, (False, True)),
+    "prior": (check_positive, True),
+    "C": (check_positive,),
+}
+
+
+class TangentSpaceClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
     """Recentred features and logistic regression, which transfer well to new subjects without a network.
 
     Notes
@@ -138,11 +173,12 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y, subjects=None):
         """Learn centres, scales and the regression."""
-        self._check_parameters()
+        check_parameters(self, _CONSTRAINTS)
         signals, targets = read_signals(X)
         y = check_labels("y", targets if y is None else y, len(signals), "pass one class per trial.")
         subjects = find_labels(X) if subjects is None else subjects
         subjects = check_labels("subjects", subjects, len(signals), "pass one label per trial.")
+        check_trials(signals, y, subjects)
         self.classes_, y_encoded = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds one class, {self.classes_.tolist()}: a classifier needs at least two.")
@@ -168,17 +204,6 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         self._regress(trials.reshape(len(y_encoded), -1), y_encoded, weights)
         self._stream = None
         return self
-
-    def _check_parameters(self):
-        check_choice("features", self.features, FEATURES)
-        check_size("segments", self.segments)
-        check_positive("prior", self.prior, or_zero=True)
-        check_positive("C", self.C)
-        for band in self.bands or ():
-            if len(band) != 2 or not 0 < band[0] < band[1] < 0.5:
-                raise ValueError(
-                    f"bands has {tuple(band)}: limits are fractions of the sampling rate, 0 < low < high < 0.5."
-                )
 
     def _make_features(self):
         return FEATURES[self.features](bands=self.bands, windows=self.windows, n_filters=self.n_filters)
@@ -252,6 +277,7 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"X has {signals.shape[1:]} channels and samples per trial, fit had {tuple(self.shape_)}."
             )
+        check_trials(signals)
         return signals
 
     def adapt(self, X, y=None):

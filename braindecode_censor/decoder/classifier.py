@@ -2,14 +2,22 @@
 
 import copy
 import warnings
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from braindecode_censor._check import check_choice, check_size
+from braindecode_censor._check import (
+    PlainAttributes,
+    check_choice,
+    check_count,
+    check_parameters,
+    check_positive,
+    check_size,
+    check_word,
+    optional,
+)
 from braindecode_censor.decoder.ensemble import Ensemble, Model, StreamingDecoder, select_models
 from braindecode_censor.decoder.input import check_subjects, describe_input, read_input
 from braindecode_censor.decoder.leaderboard import make_leaderboard
@@ -24,12 +32,23 @@ from braindecode_censor.search.weights import choose_weights
 from braindecode_censor.storage.keys import versions
 from braindecode_censor.storage.store import Store
 from braindecode_censor.trials.dataset import check_labels, read_signals
+from braindecode_censor.trials.quality import check_trials, warn_of_one_class
 from braindecode_censor.trials.stored import StoredSignals
 
 __all__ = ["AutoTransferClassifier"]
 
+_CONSTRAINTS = {
+    "target": (check_choice, TARGETS),
+    "device": (check_word,),
+    "random_state": (check_size, 0),
+    "n_jobs": (optional(check_count),),
+    "partners": (check_size, 2),
+    "sfreq": (optional(check_positive),),
+    "verbose": (check_choice, range(10)),
+}
 
-class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
+
+class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
     """Find the decoder that works best on held-out subjects, and estimate its score on a new one.
 
     Candidates (networks that differ in normalisation, augmentation, size and censoring, and classical pipelines) are
@@ -159,12 +178,14 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self : AutoTransferClassifier
             Fitted.
         """
+        check_parameters(self, _CONSTRAINTS)
         budget = Budget(self.time_limit, self.max_trainings)
         self._check_target(X_target_unlabeled, X_target_labeled, y_target_labeled)
         candidates, censored = find_candidates(self.candidates)
         signals, targets = read_signals(X)
         y, subjects = check_subjects(X, signals, targets, y, subjects)
         self.input_ = describe_input(X, signals, self.sfreq, self.ch_names)
+        check_trials(signals, y, subjects, self.input_.ch_names)
         trials = self._fold(signals, y, subjects)
         store = None if self.folder is None else Store(self.folder)
         with SearchProgress(self.verbose, budget) as progress:
@@ -180,11 +201,6 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _check_target(self, unlabeled, labeled, y):
-        check_choice("target", self.target, TARGETS)
-        check_size("random_state", self.random_state, 0)
-        check_size("partners", self.partners, 2)
-        if not isinstance(self.n_jobs, (Integral, type(None))) or self.n_jobs == 0:
-            raise ValueError(f"n_jobs={self.n_jobs!r} must be an integer, -1 for one training per core.")
         if (labeled is None) != (y is None) or (unlabeled is not None and labeled is not None):
             raise ValueError(
                 "Pass X_target_unlabeled alone, or X_target_labeled together with y_target_labeled."
@@ -244,6 +260,7 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"y has labels that fit did not have: {unknown.tolist()}; fit had {self.classes_.tolist()}."
             )
+        warn_of_one_class(y)
         return np.searchsorted(self.classes_, y)
 
     def predict_proba(self, X):

@@ -9,7 +9,13 @@ from pyriemann.geometry.covariance import cov_est_functions
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from braindecode_censor._check import check_choice, check_parameters, check_positive, check_size
+from braindecode_censor._check import (
+    PlainAttributes,
+    check_choice,
+    check_parameters,
+    check_positive,
+    check_size,
+)
 from braindecode_censor.trials.affine import affine_map, mean_description, shrink, summarize
 from braindecode_censor.trials.dataset import read_signals
 from braindecode_censor.trials.normalizations import (
@@ -32,7 +38,7 @@ _CONSTRAINTS = {
 }
 
 
-class SubjectNormalizer(TransformerMixin, BaseEstimator):
+class SubjectNormalizer(PlainAttributes, TransformerMixin, BaseEstimator):
     r"""Normalise the signals of every subject, so that a decoder fits subjects that it was not trained on.
 
     Parameters

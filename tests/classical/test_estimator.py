@@ -230,7 +230,9 @@ def test_errors(data, tmp_path):
     X, y, subjects = data
     with pytest.raises(ValueError, match="features='tangent' is unknown; choose from"):
         TangentSpaceClassifier("tangent").fit(X, y, subjects)
-    with pytest.raises(ValueError, match=r"bands has \(8, 12\): limits are fractions of the sampling rate"):
+    with pytest.raises(
+        ValueError, match=r"bands=\[\[8, 12\]\] must be pairs of fractions of the sampling rate"
+    ):
         TangentSpaceClassifier(bands=[[8, 12]]).fit(X, y, subjects)
     with pytest.raises(ValueError, match=r"y holds one class, \[0\]"):
         TangentSpaceClassifier().fit(X, np.zeros(len(X), int), subjects)
