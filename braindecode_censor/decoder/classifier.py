@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -18,8 +19,9 @@ from braindecode_censor._check import (
     check_word,
     optional,
 )
+from braindecode_censor.decoder.caps import join_caps
 from braindecode_censor.decoder.ensemble import Ensemble, Model, StreamingDecoder, select_models
-from braindecode_censor.decoder.input import check_subjects, describe_input, read_input
+from braindecode_censor.decoder.input import check_subjects, describe_input, missing_channels, read_input
 from braindecode_censor.decoder.leaderboard import make_leaderboard
 from braindecode_censor.run.model import find_device, unpack_model
 from braindecode_censor.run.training import TARGETS, TrialData
@@ -163,7 +165,8 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of at least three subjects.
+            Trials of at least three subjects. A list of Epochs, whose caps may differ, is one block with the channels
+            that all have.
         y : array-like of shape (n_trials,) or None
             Classes; None takes those of Epochs or of a dataset.
         subjects : array-like of shape (n_trials,) or None
@@ -182,6 +185,7 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         budget = Budget(self.time_limit, self.max_trainings)
         self._check_target(X_target_unlabeled, X_target_labeled, y_target_labeled)
         candidates, censored = find_candidates(self.candidates)
+        X = join_caps(X)
         signals, targets = read_signals(X)
         y, subjects = check_subjects(X, signals, targets, y, subjects)
         self.input_ = describe_input(X, signals, self.sfreq, self.ch_names)
@@ -309,7 +313,7 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of the target subject.
+            Trials of the target subject. Channels of Epochs that are missing are interpolated by spherical splines.
         y : array-like of shape (n_trials,) or None
             Labels, optional; only networks use them.
 
@@ -322,6 +326,9 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         y_encoded = None if y is None else self._encode(y, len(signals))
         adapted = copy.copy(self)
         adapted.ensemble_, adapted.adapted_ = general.adapt(signals, y_encoded), True
+        if missing := missing_channels(X, self.input_):
+            limit = f"The scores were not measured for a cap without {', '.join(missing)}"
+            adapted.heldout_ = replace(self.heldout_, warnings=[*self.heldout_.warnings, limit])
         return adapted
 
     def stream(self):

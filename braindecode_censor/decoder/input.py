@@ -7,13 +7,21 @@ import numpy as np
 from braindecode.datasets import BaseConcatDataset
 
 from braindecode_censor._check import check_complete
+from braindecode_censor.decoder.caps import arrange_channels
 from braindecode_censor.search.folds import check_enough_subjects
 from braindecode_censor.storage.schema import Positive, Size
 from braindecode_censor.trials.dataset import check_labels, check_sense, read_signals, signal_names
 from braindecode_censor.trials.quality import check_trials, typical_amplitude
 from braindecode_censor.trials.subject_labels import find_labels
 
-__all__ = ["InputFormat", "check_subjects", "describe_input", "match_channels", "read_input"]
+__all__ = [
+    "InputFormat",
+    "check_subjects",
+    "describe_input",
+    "match_channels",
+    "missing_channels",
+    "read_input",
+]
 
 
 @dataclass
@@ -63,9 +71,7 @@ def _names_and_rate(X):
 def read_input(X, input_format):
     """Return the signals of trials in the order of the decoder's channels."""
     signals, _ = read_signals(X)
-    channels = match_channels("X", *_names_and_rate(X), input_format)
-    if channels is not None:
-        signals = np.asarray(signals)[:, channels]
+    signals = match_channels("X", signals, *_names_and_rate(X), input_format)
     if signals.shape[1] != input_format.n_chans:
         raise ValueError(
             f"X has {signals.shape[1]} channels, the decoder was fitted with {input_format.n_chans}: pass the same "
@@ -79,21 +85,21 @@ def read_input(X, input_format):
     return signals
 
 
-def match_channels(owner, names, sfreq, input_format):
-    """Return the positions of the decoder's channels, None without names; errors call the trials `owner`."""
+def match_channels(owner, signals, names, sfreq, input_format):
+    """Return signals with the decoder's channels, as they are without names; errors call the trials `owner`."""
     if sfreq is not None and input_format.sfreq is not None and not np.isclose(sfreq, input_format.sfreq):
         raise ValueError(
             f"{owner} has {sfreq:g} samples per second, the decoder was fitted with {input_format.sfreq:g}: resample."
         )
-    if names is None or input_format.ch_names is None:
-        return None
-    missing = [name for name in input_format.ch_names if name not in names]
-    if missing:
-        raise ValueError(
-            f"{owner} lacks {len(missing)} of the decoder's {input_format.n_chans} channels: "
-            f"{', '.join(missing[:8])}. Record or interpolate them, or fit a decoder without them."
-        )
-    return [names.index(name) for name in input_format.ch_names]
+    if names is None or input_format.ch_names in (None, names):
+        return signals
+    return arrange_channels(owner, signals, names, input_format.ch_names)
+
+
+def missing_channels(X, input_format):
+    """Return the names of the decoder's channels that trials lack."""
+    names = _names_and_rate(X)[0] or input_format.ch_names or []
+    return [name for name in input_format.ch_names or () if name not in names]
 
 
 def check_subjects(X, signals, targets, y, subjects):
