@@ -37,8 +37,12 @@ class PlainAttributes:
     """Mixin whose attributes hold Python's scalars, not NumPy's, which JSON and torch's generators refuse."""
 
     def __setattr__(self, name, value):
-        is_scalar = type(value).__module__ == "numpy" and not getattr(value, "shape", True)
-        super().__setattr__(name, value.item() if is_scalar else value)
+        super().__setattr__(name, _as_plain(value))
+
+
+def _as_plain(value):
+    is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    return value.item() if is_scalar else value
 
 
 def suggest(word, choices):
@@ -50,12 +54,8 @@ def suggest(word, choices):
 
 def check_choice(argument, value, choices):
     """Raise unless `value` is one of `choices`."""
-    choices = sorted(choices)
-    try:
-        is_known = value in set(choices)
-    except TypeError:  # An array or a list is no word.
-        is_known = False
-    if not is_known:
+    choices, value = sorted(choices), _as_plain(value)
+    if not isinstance(value, tuple(map(type, choices))) or value not in choices:
         hint = suggest(value, choices) if isinstance(value, str) else ""
         raise ValueError(f"{argument}={value!r} is unknown; choose from {choices}.{hint}")
     return value

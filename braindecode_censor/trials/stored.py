@@ -15,7 +15,7 @@ def is_stored(X):
     """Return whether trials are to be read block by block."""
     if isinstance(X, Dataset):
         return bool(len(X)) and len(X) * np.asarray(X[0][0]).nbytes > LARGEST_COPY
-    if isinstance(X, np.ndarray):
+    if isinstance(X, (np.ndarray, np.generic)):
         return isinstance(X, np.memmap)
     is_file = not hasattr(X, "detach") and not isinstance(X, list | tuple)  # neither a tensor nor a list
     return is_file and all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
