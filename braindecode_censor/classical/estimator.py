@@ -175,7 +175,7 @@ class TangentSpaceClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y, subjects=None):
         """Learn centres, scales and the regression."""
-        check_parameters(self, _CONSTRAINTS)
+        self._check_parameters()
         signals, targets = read_signals(X)
         y = check_labels("y", targets if y is None else y, len(signals), "pass one class per trial.")
         subjects = find_labels(X) if subjects is None else subjects
@@ -216,6 +216,9 @@ class TangentSpaceClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         self._regress(trials.reshape(len(y_encoded), -1), y_encoded, weights)
         self._streams = False
         return self
+
+    def _check_parameters(self):
+        check_parameters(self, _CONSTRAINTS)
 
     def _make_features(self):
         return FEATURES[self.features](bands=self.bands, windows=self.windows, n_filters=self.n_filters)
@@ -376,7 +379,7 @@ class TangentSpaceClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         """Return the estimator whose :meth:`to_bytes` these are; `name` is what errors call them."""
         header, tensors = read_tensors(content, _FORMAT, name, _Header)
         clf = cls(**header.params.model_dump())
-        check_parameters(clf, _CONSTRAINTS)
+        clf._check_parameters()
         clf.classes_, clf.shape_ = np.asarray(header.classes), header.shape
         clf.n_target_, clf._streams = header.n_target, False
         clf.arrays_ = arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
