@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # One process per core with one torch thread each; several processes with many threads slow each other down.
 WORKERS ?= 2
 
-.PHONY: setup demo figures test test-oldest style lint docs benchmarks clean
+.PHONY: setup demo figures test robustness test-oldest style lint docs benchmarks clean
 
 setup: $(STAMP)
 
@@ -37,6 +37,10 @@ lint: style
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 test: style
 	$(PYTEST) --ignore tests/docs --ignore tests/journeys
+
+# Bad input generated from the declared tables; the number of cases is printed.
+robustness: setup
+	ROBUSTNESS_CASES=60 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -s tests/robustness/test_generated.py
 
 # The four journeys and a few tests with the oldest versions that pyproject.toml allows, in an environment of its own.
 test-oldest: setup

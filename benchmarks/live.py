@@ -1,8 +1,9 @@
 """Processor time of a decision: the models' own streams against the decoder of single trials.
 
-Decoders of about 20 and 32 models, both kinds of stream over the same trials, taking turns trial by trial in one process.
-Printed are milliseconds of processor time per decision (median and 99th percentile of the new path), the ratio of the
-medians, the largest difference of probabilities, and the last quarter of the trials against the first, for one thread.
+Decoders of about 20 and 32 models, both kinds of stream over the same trials, taking turns trial by trial in one
+process. Printed are milliseconds of processor time per decision (median and 99th percentile of the new path), the
+ratio of the medians, the largest difference of probabilities, and the last quarter of the trials against the first,
+for one thread.
 
     python benchmarks/live.py                                  # three sizes, two decoders, 1,000 trials
     python benchmarks/live.py --trials 60 --old 20 --case ssvep  # quick

@@ -1,19 +1,22 @@
 """Checks of user input. A leaf: imports nothing of this package."""
 
 from difflib import get_close_matches
-from numbers import Real
+from numbers import Integral, Real
 
 import torch
 
 __all__ = [
+    "PlainAttributes",
     "check_choice",
     "check_complete",
+    "check_count",
     "check_finite_number",
     "check_fraction",
     "check_keywords",
     "check_parameters",
     "check_positive",
     "check_size",
+    "check_word",
     "is_traced",
     "optional",
     "suggest",
@@ -27,6 +30,19 @@ _OTHER_WORDS = {
     "penalty": "method",
     "score_estimator": "score",
 }
+_LABELS = "give all labels one type, text or numbers, for instance with map(str, labels)."
+
+
+class PlainAttributes:
+    """Mixin whose attributes hold Python's scalars, not NumPy's, which JSON and torch's generators refuse."""
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, _as_plain(value))
+
+
+def _as_plain(value):
+    is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    return value.item() if is_scalar else value
 
 
 def suggest(word, choices):
@@ -38,9 +54,17 @@ def suggest(word, choices):
 
 def check_choice(argument, value, choices):
     """Raise unless `value` is one of `choices`."""
-    choices = sorted(choices)
-    if value not in choices:
-        raise ValueError(f"{argument}={value!r} is unknown; choose from {choices}.{suggest(value, choices)}")
+    choices, value = sorted(choices), _as_plain(value)
+    if not isinstance(value, tuple(map(type, choices))) or value not in choices:
+        hint = suggest(value, choices) if isinstance(value, str) else ""
+        raise ValueError(f"{argument}={value!r} is unknown; choose from {choices}.{hint}")
+    return value
+
+
+def check_word(argument, value):
+    """Return `value`, raising unless it is a text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{argument}={value!r} must be a text.")
     return value
 
 
@@ -87,23 +111,29 @@ def check_positive(argument, value, or_zero=False):
 
 
 def check_complete(argument, labels):
-    """Raise unless every trial has a label and all labels are of one type."""
+    """Return labels as an array, raising unless all are of one type that JSON can hold and none is missing."""
     import numpy as np  # The penalties need nothing but torch.
+    import pandas as pd
 
-    # NaN and NaT differ from themselves.
-    missing = np.array([label is None or label != label for label in labels.tolist()], dtype=bool)
+    array = np.asarray(labels)
+    if array.dtype.kind not in "biufUO":
+        raise ValueError(f"{argument} has the type {array.dtype}: {_LABELS}")
+    missing = np.asarray(pd.isna(array))
     if missing.any():
         raise ValueError(
             f"{argument} has missing values, first in trial {np.flatnonzero(missing)[0]}: every trial needs a label."
         )
-    try:
-        np.unique(labels)
-    except TypeError:
-        names = " and ".join(sorted({type(label).__name__ for label in labels}))
-        raise ValueError(
-            f"{argument} mixes {names}: give all labels one type, for instance with map(str, labels)."
-        ) from None
-    return labels
+    # NumPy turns a list of truth values, numbers and texts silently into one type.
+    values = [*array.tolist(), *(labels if isinstance(labels, (list, tuple)) else ())]
+    plain = (value.item() if isinstance(value, np.generic) else value for value in values)
+    types = sorted({type(value).__name__ for value in plain} - {"Tensor"})
+    if len(types) > 1 and types != ["float", "int"]:
+        raise ValueError(f"{argument} mixes {' and '.join(types)}: {_LABELS}")
+    if not set(types) <= {"bool", "float", "int", "str"}:
+        raise ValueError(f"{argument} holds objects of type {types[0]}: {_LABELS}")
+    if types == ["str"] and any("\ud800" <= letter <= "\udfff" for letter in set("".join(array.tolist()))):
+        raise ValueError(f"{argument} has a label with half a character (a lone surrogate): {_LABELS}")
+    return array
 
 
 def check_fraction(argument, value):
@@ -115,8 +145,15 @@ def check_fraction(argument, value):
 
 def check_size(argument, value, minimum=1):
     """Return `value` as int, raising unless it is an integer of at least `minimum`."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < minimum:
-        raise ValueError(f"{argument}={value!r} must be an integer of at least {minimum}.")
+    if isinstance(value, bool) or not isinstance(value, Integral) or not minimum <= value < 2**32:
+        raise ValueError(f"{argument}={value!r} must be an integer of at least {minimum}, and below 2**32.")
+    return int(value)
+
+
+def check_count(argument, value):
+    """Return `value`, a number of jobs, raising unless it is an integer that is not zero."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value == 0:
+        raise ValueError(f"{argument}={value!r} must be an integer, -1 for one per core.")
     return int(value)
 
 

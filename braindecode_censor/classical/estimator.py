@@ -14,22 +14,32 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from braindecode_censor._check import check_choice, check_positive, check_size
+from braindecode_censor._check import (
+    PlainAttributes,
+    check_choice,
+    check_parameters,
+    check_positive,
+    check_size,
+    optional,
+)
 from braindecode_censor.classical import geometry
 from braindecode_censor.classical.features import FEATURES
 from braindecode_censor.storage.files import read_file, write_atomically
-from braindecode_censor.storage.keys import as_plain
 from braindecode_censor.storage.schema import Count, Label, Schema, Size
 from braindecode_censor.storage.seal import digest
 from braindecode_censor.storage.tensors import read_tensors, write_tensors
+from braindecode_censor.trials.affine import level_of, mean_description, summarize
+from braindecode_censor.trials.amplitude import AmplitudePrior
 from braindecode_censor.trials.balance import balanced_weights
-from braindecode_censor.trials.dataset import check_labels, read_signals
-from braindecode_censor.trials.stored import LARGEST_COPY
+from braindecode_censor.trials.dataset import check_labels, read_array, read_signals
+from braindecode_censor.trials.normalizations import subject_statistics
+from braindecode_censor.trials.quality import check_trials
+from braindecode_censor.trials.stored import LARGEST_COPY, read_blocks
 from braindecode_censor.trials.subject_labels import find_labels
 
 __all__ = ["TangentSpaceClassifier"]
 
-_FORMAT = "braindecode-censor TangentSpaceClassifier 1"
+_FORMAT = "braindecode-censor TangentSpaceClassifier 2"
 _CACHE_BYTES = 400e6
 _SHORTEST = 16  # samples of a segment, and at least two per channel, for the sake of covariances
 
@@ -104,7 +114,34 @@ def _thin_out(signals, y_encoded):
     return np.asarray(signals[::step], dtype=float), y_encoded[::step]
 
 
-class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
+def _check_bands(argument, bands):
+    """Raise unless `bands` are pairs of frequencies."""
+    array = read_array(argument, bands)
+    limits = (
+        array if array.ndim == 2 and array.shape[1] == 2 and array.dtype.kind in "iuf" else np.empty((0, 2))
+    )
+    if (
+        not len(limits)
+        or not ((limits[:, 0] > 0) & (limits[:, 0] < limits[:, 1]) & (limits[:, 1] < 0.5)).all()
+    ):
+        raise ValueError(
+            f"{argument}={bands!r} must be pairs of fractions of the sampling rate, 0 < low < high < 0.5."
+        )
+
+
+_CONSTRAINTS = {
+    "features": (check_choice, FEATURES),
+    "bands": (optional(_check_bands),),
+    "windows": (check_size,),
+    "segments": (check_size,),
+    "n_filters": (check_size,),
+    "recentre": (check_choice, (False, True)),
+    "prior": (check_positive, True),
+    "C": (check_positive,),
+}
+
+
+class TangentSpaceClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
     """Recentred features and logistic regression, which transfer well to new subjects without a network.
 
     Notes
@@ -143,42 +180,45 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         y = check_labels("y", targets if y is None else y, len(signals), "pass one class per trial.")
         subjects = find_labels(X) if subjects is None else subjects
         subjects = check_labels("subjects", subjects, len(signals), "pass one label per trial.")
+        check_trials(signals, y, subjects)
         self.classes_, y_encoded = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds one class, {self.classes_.tolist()}: a classifier needs at least two.")
         self.shape_ = signals.shape[1:]
         features = self._make_features()
-        self.arrays_ = {}
+        unique_subjects, statistics, spreads = subject_statistics(signals, subjects, "subject")
+        levels = level_of(statistics, "subject")
+        prior = AmplitudePrior.of_subjects(levels, spreads)
+        log_gains = np.where(np.isfinite(levels), levels - prior.centre, 0)
+        self.arrays_, self.n_target_ = {"amplitude": np.array(prior)}, 0
         if features.supervised:
+            trial_gains = log_gains[np.searchsorted(unique_subjects, subjects)]
             some_signals, some_y = _thin_out(signals, y_encoded)
+            some_signals = self._scale(some_signals, _thin_out(trial_gains[:, None, None], y_encoded)[0])
             segments, n_segments = _cut(some_signals, self.segments)
-            self.arrays_ = features.learn(segments, some_y.repeat(n_segments))
-        subject_idx = [np.flatnonzero(subjects == subject) for subject in np.unique(subjects)]
-        by_subject = [self._describe_subject(signals[idx]) for idx in subject_idx]
-        for k, centres in enumerate(zip(*(centres for _, centres, _ in by_subject))):
-            self.arrays_[f"population{k}"] = geometry.mean(np.stack(centres))
+            self.arrays_ |= features.learn(segments, some_y.repeat(n_segments))
+        subject_idx = [np.flatnonzero(subjects == subject) for subject in unique_subjects]
+        by_subject = [
+            self._describe_subject(self._scale(signals[idx], log_gain))
+            for idx, log_gain in zip(subject_idx, log_gains)
+        ]
+        centres = [self._rescale(own, -log_gain) for (_, own, _), log_gain in zip(by_subject, log_gains)]
+        for k, block in enumerate(zip(*centres)):
+            self.arrays_[f"population{k}"] = geometry.mean(np.stack(block))
         if self.recentre:
             rows = [vectors for _, _, vectors in by_subject]
         else:
-            rows = [self._differences(blocks, self._population()) for blocks, _, _ in by_subject]
+            rows = [self._differences(blocks, self._centre()) for blocks, _, _ in by_subject]
         trials = [vectors.reshape(len(idx), -1, vectors.shape[1]) for vectors, idx in zip(rows, subject_idx)]
         trials = np.concatenate(trials)[np.argsort(np.concatenate(subject_idx))]
         y_encoded, subjects = y_encoded.repeat(trials.shape[1]), subjects.repeat(trials.shape[1])
         weights = balanced_weights(y_encoded, subjects) * len(y_encoded)
         self._regress(trials.reshape(len(y_encoded), -1), y_encoded, weights)
-        self._stream = None
+        self._streams = False
         return self
 
     def _check_parameters(self):
-        check_choice("features", self.features, FEATURES)
-        check_size("segments", self.segments)
-        check_positive("prior", self.prior, or_zero=True)
-        check_positive("C", self.C)
-        for band in self.bands or ():
-            if len(band) != 2 or not 0 < band[0] < band[1] < 0.5:
-                raise ValueError(
-                    f"bands has {tuple(band)}: limits are fractions of the sampling rate, 0 < low < high < 0.5."
-                )
+        check_parameters(self, _CONSTRAINTS)
 
     def _make_features(self):
         return FEATURES[self.features](bands=self.bands, windows=self.windows, n_filters=self.n_filters)
@@ -208,12 +248,35 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
     def _differences(self, blocks, centres):
         return np.concatenate([geometry.difference(b, c) for b, c in zip(blocks, centres)], axis=1)
 
-    def _population(self, name="population"):
-        n_blocks = sum(key.startswith("population") for key in self.arrays_)
-        return [self.arrays_[f"{name}{k}"] for k in range(n_blocks)]
-
     def _centre(self):
-        return self._population("subject" if "subject0" in self.arrays_ else "population")
+        """Return the centre of the subject's trials so far, shrunk towards the population's at the same amplitude."""
+        n_blocks = sum(key.startswith("population") for key in self.arrays_)
+        centres = [self.arrays_[f"population{k}"] for k in range(n_blocks)]
+        if not self.n_target_ or not self.recentre:
+            return centres
+        fraction = self.n_target_ / (self.n_target_ + self.prior)
+        subject = [self.arrays_[f"subject{k}"] for k in range(n_blocks)]
+        centres = self._rescale(centres, self._log_gain())
+        return [geometry.between(*pair, fraction) for pair in zip(centres, subject)]
+
+    def _log_gain(self):
+        """Return the logarithm of the subject's amplitude, relative to the population's."""
+        if not self.n_target_:
+            return 0.0
+        prior = AmplitudePrior(*self.arrays_["amplitude"])
+        level = level_of(summarize(self.arrays_["moments"], "subject"), "subject")
+        return prior.estimate(level, self.n_target_, self.prior) - prior.centre
+
+    def _scale(self, X, log_gain):
+        """Return signals at the population's amplitude, where features cannot be rescaled afterwards."""
+        is_scaled = self.recentre and FEATURES[self.features].supervised
+        return X * np.exp(-log_gain) if is_scaled else X
+
+    def _rescale(self, centres, log_gain):
+        """Return centres after a gain."""
+        if not self.recentre or FEATURES[self.features].supervised:
+            return centres
+        return self._make_features().rescale(centres, log_gain)
 
     def _regress(self, vectors, y_encoded, weights):
         mean, scale = vectors.mean(axis=0), vectors.std(axis=0)
@@ -231,12 +294,12 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         """Return the probability of every class."""
         signals = self._read(X)
-        blocks, n_segments = self._blocks(signals)
-        if self._stream is None:
-            vectors = self._differences(blocks, self._centre())
+        _, n_segments = _cut(signals[:1], self.segments)
+        if self._streams:
+            vectors = np.concatenate([self._next(trial[None]) for trial in signals])
         else:
-            starts = range(0, len(blocks[0]), n_segments)
-            vectors = np.concatenate([self._next([b[k : k + n_segments] for b in blocks]) for k in starts])
+            blocks, _ = self._blocks(self._scale(np.asarray(signals), self._log_gain()))
+            vectors = self._differences(blocks, self._centre())
         # Scores are linear in the vectors, so those of a trial's mean vector are the average over its segments.
         vectors = vectors.reshape(len(signals), n_segments, -1).mean(axis=1)
         return softmax(vectors @ self.arrays_["coef"].T + self.arrays_["intercept"], axis=1)
@@ -252,6 +315,7 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"X has {signals.shape[1:]} channels and samples per trial, fit had {tuple(self.shape_)}."
             )
+        check_trials(signals)
         return signals
 
     def adapt(self, X, y=None):
@@ -260,42 +324,54 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn("TangentSpaceClassifier.adapt uses the centre of X and ignores y.", stacklevel=2)
         signals = self._read(X)
         adapted = self._copy()
+        adapted.n_target_ = 0  # These trials replace those of an earlier call.
         if self.recentre:
-            fraction = len(signals) / (len(signals) + self.prior)
-            centres = zip(self._population(), self._describe_subject(signals)[1])
-            for k, (population, subject) in enumerate(centres):
-                adapted.arrays_[f"subject{k}"] = geometry.between(population, subject, fraction)
-        adapted.n_target_ = len(signals)
+            adapted._count(signals)
+            scaled = adapted._scale(np.asarray(signals), adapted._log_gain())
+            adapted._move(self._describe_subject(scaled)[1], len(signals))
         return adapted
 
     def stream(self):
         """Return a copy of the decoder that adapts to one subject trial by trial."""
         check_is_fitted(self, "arrays_")
         stream = self._copy()
-        stream._stream = {"centres": self._centre(), "weight": self.prior + getattr(self, "n_target_", 0)}
+        stream._streams = True
         return stream
 
     def _next(self, trial):
-        """Move the centre by one trial, and return the difference of the trial from it."""
-        stream = self._stream
+        """Move the centre by one trial, and return the differences of its segments from it."""
         if self.recentre:
-            stream["weight"] += 1
-            means = [block[0] if len(block) == 1 else geometry.mean(block) for block in trial]
-            pairs = zip(stream["centres"], means)
-            stream["centres"] = [geometry.between(c, mean, 1 / stream["weight"]) for c, mean in pairs]
-        return self._differences(trial, stream["centres"])
+            self._count(trial)
+        blocks, _ = self._blocks(self._scale(trial, self._log_gain()))
+        if self.recentre:
+            self._move([block[0] if len(block) == 1 else geometry.mean(block) for block in blocks], 1)
+        return self._differences(blocks, self._centre())
+
+    def _count(self, X):
+        """Add trials to the mean of the subject's moments."""
+        mean, levels = mean_description(read_blocks(X), "subject")
+        self.n_target_ += len(levels)
+        before = self.arrays_.get("moments", mean) if self.n_target_ > len(levels) else mean
+        self.arrays_["moments"] = before + len(levels) / self.n_target_ * (mean - before)
+
+    def _move(self, centres, n_trials):
+        """Add the centre of trials that were counted to the subject's."""
+        for k, centre in enumerate(centres):
+            before = self.arrays_[f"subject{k}"] if self.n_target_ > n_trials else centre
+            self.arrays_[f"subject{k}"] = geometry.between(before, centre, n_trials / self.n_target_)
 
     def _copy(self):
         copied = copy.copy(self)
-        copied.arrays_, copied._stream = dict(self.arrays_), None
+        copied.arrays_, copied._streams = dict(self.arrays_), False
         return copied
 
     def to_bytes(self):
         """Return the fitted estimator as bytes in the safetensors format; equal estimators give equal bytes."""
         check_is_fitted(self, "arrays_")
-        params = {name: as_plain(value) for name, value in self.get_params().items()}
+        bands = None if self.bands is None else np.asarray(self.bands, dtype=float).tolist()
+        params = {**self.get_params(), "bands": bands}
         header = {"params": params, "classes": self.classes_.tolist(), "shape": list(self.shape_)}
-        header["n_target"] = getattr(self, "n_target_", 0)
+        header["n_target"] = self.n_target_
         return write_tensors(self.arrays_, header, _FORMAT)
 
     @classmethod
@@ -305,10 +381,16 @@ class TangentSpaceClassifier(ClassifierMixin, BaseEstimator):
         clf = cls(**header.params.model_dump())
         clf._check_parameters()
         clf.classes_, clf.shape_ = np.asarray(header.classes), header.shape
-        clf.n_target_, clf._stream = header.n_target, None
+        clf.n_target_, clf._streams = header.n_target, False
         clf.arrays_ = arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
         n_classes = {arrays[key].shape[:1] for key in ("coef", "intercept") if key in arrays}
-        if n_classes != {clf.classes_.shape} or any(array.dtype != np.float64 for array in arrays.values()):
+        shapes = {"amplitude": (3,)} | ({"moments": (2, clf.shape_[0])} if clf.n_target_ else {})
+        fits = all(key in arrays and arrays[key].shape == shape for key, shape in shapes.items())
+        if (
+            n_classes != {clf.classes_.shape}
+            or not fits
+            or any(array.dtype != np.float64 for array in arrays.values())
+        ):
             raise ValueError(f"{name} is damaged: its arrays do not fit its classes.")
         return clf
 

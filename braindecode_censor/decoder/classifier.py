@@ -2,17 +2,27 @@
 
 import copy
 import warnings
-from numbers import Integral
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from braindecode_censor._check import check_choice, check_size
+from braindecode_censor._check import (
+    PlainAttributes,
+    check_choice,
+    check_count,
+    check_parameters,
+    check_positive,
+    check_size,
+    check_word,
+    optional,
+)
+from braindecode_censor.decoder.caps import join_caps
 from braindecode_censor.decoder.ensemble import Ensemble, Model, select_models
 from braindecode_censor.decoder.expectation import expect, find_shared_trials
-from braindecode_censor.decoder.input import check_subjects, describe_input, read_input
+from braindecode_censor.decoder.input import check_subjects, describe_input, missing_channels, read_input
 from braindecode_censor.decoder.leaderboard import make_leaderboard
 from braindecode_censor.decoder.stream import StreamingDecoder, TrialwiseEnsemble
 from braindecode_censor.run.model import find_device, unpack_model
@@ -20,12 +30,23 @@ from braindecode_censor.run.training import TARGETS, TrialData
 from braindecode_censor.storage.keys import versions
 from braindecode_censor.storage.store import Store
 from braindecode_censor.trials.dataset import check_labels, read_signals
+from braindecode_censor.trials.quality import check_trials, warn_of_one_class
 from braindecode_censor.trials.stored import StoredSignals
 
 __all__ = ["AutoTransferClassifier"]
 
+_CONSTRAINTS = {
+    "target": (check_choice, TARGETS),
+    "device": (check_word,),
+    "random_state": (check_size, 0),
+    "n_jobs": (optional(check_count),),
+    "partners": (check_size, 2),
+    "sfreq": (optional(check_positive),),
+    "verbose": (check_choice, range(10)),
+}
 
-class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
+
+class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
     """Find the decoder that works best on held-out subjects, and estimate its score on a new one.
 
     Candidates (networks that differ in normalisation, augmentation, size and censoring, and classical pipelines) are
@@ -140,7 +161,8 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of at least three subjects.
+            Trials of at least three subjects. A list of Epochs, whose caps may differ, is one block with the channels
+            that all have.
         y : array-like of shape (n_trials,) or None
             Classes; None takes those of Epochs or of a dataset.
         subjects : array-like of shape (n_trials,) or None
@@ -160,12 +182,15 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         from braindecode_censor.search.family import find_candidates
         from braindecode_censor.search.queue import Search
 
+        check_parameters(self, _CONSTRAINTS)
         budget = Budget(self.time_limit, self.max_trainings)
         self._check_target(X_target_unlabeled, X_target_labeled, y_target_labeled)
         candidates, censored = find_candidates(self.candidates)
+        X = join_caps(X)
         signals, targets = read_signals(X)
         y, subjects = check_subjects(X, signals, targets, y, subjects)
         self.input_ = describe_input(X, signals, self.sfreq, self.ch_names)
+        check_trials(signals, y, subjects, self.input_.ch_names)
         trials = self._fold(signals, y, subjects)
         store = None if self.folder is None else Store(self.folder)
         with SearchProgress(self.verbose, budget) as progress:
@@ -181,11 +206,6 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _check_target(self, unlabeled, labeled, y):
-        check_choice("target", self.target, TARGETS)
-        check_size("random_state", self.random_state, 0)
-        check_size("partners", self.partners, 2)
-        if not isinstance(self.n_jobs, (Integral, type(None))) or self.n_jobs == 0:
-            raise ValueError(f"n_jobs={self.n_jobs!r} must be an integer, -1 for one training per core.")
         if (labeled is None) != (y is None) or (unlabeled is not None and labeled is not None):
             raise ValueError(
                 "Pass X_target_unlabeled alone, or X_target_labeled together with y_target_labeled."
@@ -251,6 +271,7 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"y has labels that fit did not have: {unknown.tolist()}; fit had {self.classes_.tolist()}."
             )
+        warn_of_one_class(y)
         return np.searchsorted(self.classes_, y)
 
     def predict_proba(self, X):
@@ -305,7 +326,7 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of the target subject.
+            Trials of the target subject. Channels of Epochs that are missing are interpolated by spherical splines.
         y : array-like of shape (n_trials,) or None
             Labels, optional; only networks use them.
 
@@ -318,6 +339,9 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         y_encoded = None if y is None else self._encode(y, len(signals))
         adapted = copy.copy(self)
         adapted.ensemble_, adapted.adapted_ = general.adapt(signals, y_encoded), True
+        if missing := missing_channels(X, self.input_):
+            limit = f"The scores were not measured for a cap without {', '.join(missing)}"
+            adapted.heldout_ = replace(self.heldout_, warnings=[*self.heldout_.warnings, limit])
         return adapted
 
     def stream(self):

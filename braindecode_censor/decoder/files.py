@@ -57,8 +57,8 @@ def read_folder(folder):
 def read_file(path, input_format):
     """Return the trials and labels of one subject's file, channels in the order of a decoder's."""
     record = read_subject(Path(path), labels=False)
-    match_channels(path, record.ch_names, record.sfreq, input_format)
-    signals = _in_microvolts(record, input_format.ch_names or record.ch_names)
+    signals = _in_microvolts(record, record.ch_names)
+    signals = match_channels(path, signals, record.ch_names, record.sfreq, input_format)
     return signals, np.asarray(record.label_names)[record.y]
 
 

@@ -25,7 +25,7 @@ class SubjectStatistics:
             return SubjectNormalizer.from_statistics(strategy, [], None, n_chans, clf.prior)
         if strategy not in self._statistics:
             self._statistics[strategy] = subject_statistics(self.signals, self.subjects, strategy)
-        labels, statistics = self._statistics[strategy]
+        labels, statistics, spreads = self._statistics[strategy]
         is_source = np.isin(labels, self.subjects[train_idx])
         if np.isin(self.subjects, labels[is_source]).sum() != len(train_idx):
             raise ValueError(
@@ -33,7 +33,12 @@ class SubjectStatistics:
                 "all trials of every source subject. Leave out whole subjects, or call the estimator's own fit."
             )
         return SubjectNormalizer.from_statistics(
-            strategy, labels[is_source], statistics[is_source], n_chans, clf.prior
+            strategy,
+            labels[is_source],
+            statistics[is_source],
+            n_chans,
+            clf.prior,
+            spreads=spreads[is_source],
         )
 
 

@@ -1,8 +1,8 @@
 """The censored objective for plain torch loops."""
 
-from numbers import Real
-
 from torch import nn
+
+from braindecode_censor._check import check_finite_number
 
 __all__ = ["CensoredLoss"]
 
@@ -37,11 +37,15 @@ class CensoredLoss(nn.Module):
 
     def __init__(self, task_loss, penalty, weight=1.0):
         super().__init__()
-        if isinstance(weight, bool) or not isinstance(weight, Real):
-            raise ValueError(f"weight={weight!r} must be a number.")
+        if not callable(task_loss) or isinstance(task_loss, type):
+            raise ValueError(
+                f"task_loss={task_loss!r} must be a function or a module, as nn.CrossEntropyLoss()."
+            )
+        if not isinstance(penalty, nn.Module) or not hasattr(penalty, "critic_loss"):
+            raise ValueError(f"penalty={penalty!r} must be a penalty: pass make_penalty({penalty!r}, ...).")
         self.task_loss = task_loss
         self.penalty = penalty
-        self.weight = weight
+        self.weight = check_finite_number("weight", weight)
 
     def forward(self, output, y, z, s):
         """Return the objective of the encoder and the classifier.

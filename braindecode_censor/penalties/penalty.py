@@ -219,6 +219,15 @@ class Penalty(nn.Module):
         return None if shape is None else torch.rand(shape, device=z.device)
 
     def _check_shapes(self, z, s, y):
+        for name, tensor in (("z", z), ("s", s), ("y", y)):
+            if tensor is None and name == "y":
+                continue
+            if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.is_complex():
+                raise ValueError(
+                    f"{name} must be a dense real tensor, not {type(tensor).__name__}: use torch.as_tensor."
+                )
+        if not z.is_floating_point():
+            raise ValueError(f"z has dtype {z.dtype}, expected floating point: pass z.float().")
         if z.ndim != 2:
             raise ValueError(f"z has shape {tuple(z.shape)}, expected (n, n_features): use z.flatten(1).")
         width = self.measures[0].n_features

@@ -6,6 +6,8 @@ import warnings
 import numpy as np
 import sklearn
 
+from braindecode_censor.trials.quality import TrialsWarning
+
 __all__ = ["adapt_to", "calibration_mask", "decode_subject", "predict_others", "quiet"]
 
 _CALIBRATION = 0.2  # of the trials of every class, as in MOABB's smallest labelled mode
@@ -61,4 +63,5 @@ def quiet():
         warnings.filterwarnings("ignore", message=".*no trials of the new")
         warnings.filterwarnings("ignore", message="The subject labels .* are not consecutive")
         warnings.filterwarnings("ignore", category=sklearn.exceptions.ConvergenceWarning)
+        warnings.filterwarnings("ignore", category=TrialsWarning)  # The search checks the trials once.
         yield

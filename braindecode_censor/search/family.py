@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, clone
 
 from braindecode_censor._check import check_choice, check_positive
 from braindecode_censor.classical.estimator import TangentSpaceClassifier
+from braindecode_censor.storage.keys import as_plain
 from braindecode_censor.training.arguments import PAPER, check_arguments
 from braindecode_censor.training.classifier import CensoredEEGClassifier
 
@@ -130,7 +131,7 @@ def _find(item):
 
 
 def _by_dict(item):
-    spec = dict(item)
+    spec = {option: as_plain(value) for option, value in item.items()}
     name = spec.pop("name", None)
     if not name or len({"network", "classical"} & spec.keys()) != 1:
         raise ValueError(

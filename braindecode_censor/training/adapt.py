@@ -12,7 +12,8 @@ from braindecode_censor.encoders.resolve import whole_module
 from braindecode_censor.training.batch_statistics import adapt_batch_norms, stream_batch_norms
 from braindecode_censor.training.layers import code_of
 from braindecode_censor.training.preparation import encode
-from braindecode_censor.trials.dataset import Trials, check_labels, read_signals
+from braindecode_censor.trials.dataset import Trials, check_labels
+from braindecode_censor.trials.quality import warn_of_one_class
 
 __all__ = ["StreamingClassifier", "adapt_classifier", "adapt_to_target", "correct_head"]
 
@@ -23,8 +24,7 @@ _MIN_CURVATURE = 1e-3
 def adapt_classifier(clf, X, y=None):
     """Return a copy of a decoder with the statistics of one subject."""
     _check_general(clf, "adapt")
-    signals, _ = read_signals(X)
-    clf._check_shape(signals)
+    signals = clf._read(X)
     y_encoded = None if y is None else _encode(clf, y, len(signals))
     adapted = copy.deepcopy(clf)
     adapted.adapted_ = True
@@ -64,6 +64,7 @@ def _check_general(clf, method):
 
 def _encode(clf, y, n_trials):
     y = check_labels("y", y, n_trials, "pass one class per trial.")
+    warn_of_one_class(y)
     if not isinstance(clf.criterion_, nn.CrossEntropyLoss):
         raise ValueError(
             f"criterion={type(clf.criterion_).__name__}: adapt(X, y) corrects the logits of a cross-entropy loss. "
@@ -157,8 +158,7 @@ class StreamingClassifier:
 
     def predict_proba(self, X):
         """Return the probabilities of the next trials, decoded one after the other."""
-        signals, _ = read_signals(X)
-        self._decoder._check_shape(signals)
+        signals = self._decoder._read(X)
         return np.concatenate([self._decode(trial[None]) for trial in signals])
 
     def predict(self, X):

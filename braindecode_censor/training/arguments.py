@@ -11,9 +11,11 @@ from skorch.utils import params_for
 
 from braindecode_censor._check import (
     check_choice,
+    check_finite_number,
     check_parameters,
     check_positive,
     check_size,
+    check_word,
     optional,
     suggest,
 )
@@ -38,17 +40,23 @@ PAPER = {
 # Argument -> its check, and the check's further arguments.
 _CONSTRAINTS = {
     "censoring": (check_choice, MODES),
+    "weight": (check_finite_number,),
+    "layer": (check_word,),
     "normalize": (check_choice, NORMALIZATIONS),
     "prior": (check_positive, True),
     "sampling": (check_choice, ("balanced", "shuffle")),
     "subjects_per_batch": (optional(check_size),),
+    "class_weighted": (check_choice, (False, True)),
     "schedule": (check_choice, ("one_cycle", "inverse_sqrt", "constant")),
     "lr": (check_positive, True),
     "max_steps": (optional(check_size),),
     "max_epochs": (optional(check_size),),
     "keep": (check_choice, ("last", "ema", "best")),
     "patience": (optional(check_size),),
+    "batch_norm_momentum": (optional(check_positive), True),
+    "fast": (check_choice, (False, True)),
     "batch_size": (check_size,),
+    "random_state": (optional(check_size), 0),
 }
 #: Arguments of the nets that the estimator inherits from.
 NET_ARGUMENTS = {

@@ -12,6 +12,7 @@ from skorch.utils import to_tensor
 from torch import nn
 
 from braindecode_censor._check import (
+    PlainAttributes,
     check_choice,
     check_complete,
     check_finite_number,
@@ -19,6 +20,8 @@ from braindecode_censor._check import (
     check_parameters,
     check_positive,
     check_size,
+    check_word,
+    optional,
 )
 from braindecode_censor.penalties.modes import MODES
 from braindecode_censor.training.censoring import CensoringStep, build_penalty, warm_up
@@ -29,14 +32,19 @@ from braindecode_censor.trials.subject_labels import LabelTap, find_labels
 __all__ = ["Censor"]
 
 _CONSTRAINTS = {
+    "mode": (check_choice, MODES),
     "weight": (check_finite_number,),
+    "layer": (check_word,),
+    "key": (check_word,),
     "warmup": (check_size, 0),
     "critic_lr": (check_positive,),
     "critic_steps": (check_size,),
+    "name": (optional(check_word),),
+    "random_state": (check_size, 0),
 }
 
 
-class Censor(Callback):
+class Censor(PlainAttributes, Callback):
     r"""Add a censoring penalty to the training of any Braindecode classifier.
 
     The latent code z is what enters the module's last layer. For every training batch the penalty's gradient in z,
@@ -305,7 +313,6 @@ class Censor(Callback):
         if isinstance(self.method, str):
             from braindecode_censor.penalties.options import options_of
 
-            check_choice("mode", self.mode, MODES)
             check_keywords("Censor", self.options, options_of(self.method))
         censors = [callback for _, callback in net.callbacks_ if isinstance(callback, Censor)]
         if any(censor._prefix == self._prefix and censor is not self for censor in censors):

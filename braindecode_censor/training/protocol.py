@@ -37,8 +37,10 @@ from braindecode_censor.trials.dataset import (
     check_sense,
     home,
     read_signals,
+    signal_names,
 )
 from braindecode_censor.trials.normalize import SubjectNormalizer
+from braindecode_censor.trials.quality import check_trials
 from braindecode_censor.trials.sampler import SubjectBatches
 from braindecode_censor.trials.stored import BLOCK, StoredSignals, read_blocks
 
@@ -59,6 +61,10 @@ _CALLBACK_ARGUMENTS = {"penalty", "censoring", "weight", "layer", "patience", "k
 # Moments of single trials cost as much as those of their batches in three to six epochs, and 17 kB a trial.
 _MIN_EPOCHS_FOR_MOMENTS = 8
 _MAX_MOMENTS_BYTES = 2**30
+
+
+def _names_of(X):
+    return signal_names(X) if isinstance(X, mne.BaseEpochs) else None
 
 
 class _LossMean(BatchScoring):
@@ -211,6 +217,7 @@ class _ProtocolClassifier(EEGClassifier):
         else:
             self.classes_inferred_, y_encoded = np.unique(y, return_inverse=True)
             check_sense(signals, self.classes_inferred_)
+        check_trials(signals, y, subjects, _names_of(X))
         self._split(y_encoded, subjects, continues)
         if not continues:
             n_chans, n_times = signals.shape[1:]
@@ -317,9 +324,14 @@ class _ProtocolClassifier(EEGClassifier):
         """Return the trials of any input as a dataset."""
         if isinstance(X.dataset if isinstance(X, Subset) else X, Trials):
             return X
+        return self._make_trials(self.normalizer_.transform_lazily(self._read(X)))
+
+    def _read(self, X):
+        """Return the checked signals of trials to decode."""
         signals, _ = read_signals(X)
         self._check_shape(signals)
-        return self._make_trials(self.normalizer_.transform_lazily(signals))
+        check_trials(signals, names=_names_of(X))
+        return signals
 
     def _check_shape(self, signals):
         expected = tuple(self.signal_args_[name] for name in ("n_chans", "n_times"))

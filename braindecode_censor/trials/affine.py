@@ -8,13 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from braindecode_censor.trials.amplitude import log_amplitude
+
 __all__ = [
     "CHUNK",
     "Affine",
     "SubjectMaps",
     "affine_map",
     "is_constant",
+    "level_of",
     "mean_description",
+    "rescale",
     "shrink",
     "summarize",
 ]
@@ -31,13 +35,15 @@ def is_constant(mean, std):
 
 
 def mean_description(blocks, strategy, estimator="lwf"):
-    """Return the mean description of all trials, and their number."""
-    total, n_trials = 0.0, 0
+    """Return the mean description of all trials, and the log-amplitude of each."""
+    total, levels = 0.0, []
     for block in blocks:
         X = block.astype(np.float64)
         description = _covariances(X, estimator) if strategy == "euclidean" else _moments(X)
-        total, n_trials = total + description.sum(axis=0), n_trials + len(X)
-    return total / n_trials, n_trials
+        total = total + description.sum(axis=0)
+        levels.append(level_of(summarize(description, strategy), strategy))
+    levels = np.concatenate(levels)
+    return total / len(levels), levels
 
 
 def _moments(X):
@@ -80,6 +86,20 @@ def summarize(description, strategy):
         return description
     mean, square = description[..., 0, :], description[..., 1, :]
     return np.stack([mean, np.maximum(square - np.square(mean), 0)], axis=-2)
+
+
+def level_of(statistic, strategy):
+    """Return the log-amplitude of a statistic."""
+    is_covariance = strategy == "euclidean"
+    return log_amplitude(
+        np.diagonal(statistic, axis1=-2, axis2=-1) if is_covariance else statistic[..., 1, :]
+    )
+
+
+def rescale(statistic, strategy, log_gain):
+    """Return the statistic of the same signals times a gain."""
+    gain = np.exp(np.asarray(log_gain))[..., None, None]
+    return statistic * (gain**2 if strategy == "euclidean" else np.concatenate([gain, gain**2], axis=-2))
 
 
 def shrink(statistic, n_trials, population, prior):

@@ -119,8 +119,13 @@ def read_signals(X):
     targets = None
     if isinstance(X, StoredSignals):
         return X, None
-    if is_stored(X):
-        _check_shape((len(X), *X[0][0].shape) if isinstance(X, Dataset) else X.shape)
+    try:
+        in_file = is_stored(X)
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(f"X cannot be read; is its file closed? {error}") from None
+    if in_file:
+        first = read_array("X", X[0][0] if isinstance(X, Dataset) else X[:0])
+        _check_form((len(X), *first.shape) if isinstance(X, Dataset) else X.shape, first.dtype)
         return StoredSignals(X), targets_of(X) if isinstance(X, Dataset) else None
     if isinstance(X, mne.BaseEpochs):
         names = signal_names(X)
@@ -128,15 +133,36 @@ def read_signals(X):
         signals = X.get_data(picks=names, units=dict.fromkeys(types, "uV"))
     elif isinstance(X, Dataset):
         items = [X[k][:2] for k in range(len(X))]
-        signals = np.stack([np.asarray(x) for x, _ in items]) if items else np.empty(0)
+        signals = read_array("X", [read_array("X", x) for x, _ in items])
         targets = np.asarray([y for _, y in items])
     else:
-        signals = np.asarray(X.detach().cpu() if isinstance(X, torch.Tensor) else X)
-    _check_shape(signals.shape)
-    if not np.issubdtype(signals.dtype, np.floating) or signals.dtype.itemsize < 4:
+        signals = read_array("X", X)
+    _check_form(signals.shape, signals.dtype)
+    if not np.issubdtype(signals.dtype, np.floating) or signals.dtype.itemsize not in (4, 8):
         signals = signals.astype(np.float32)  # Half precision is too coarse.
     check_finite(signals)
     return signals, targets
+
+
+def read_array(name, values):
+    """Return any array-like as an array, raising for one that NumPy would read as something else."""
+    if np.ma.isMaskedArray(values) and np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} is a masked array, whose mask would be ignored: drop or fill its masked values."
+        )
+    try:
+        if isinstance(values, torch.Tensor):
+            values = values.detach().cpu()
+            values = values.float() if values.dtype == torch.bfloat16 else values  # NumPy has no such type.
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{name} cannot be read as one array of numbers: {error}") from None
+
+
+def _check_form(shape, dtype):
+    if dtype.kind not in "biuf":
+        raise ValueError(f"X has the type {dtype}: expected an array of real numbers.")
+    _check_shape(shape)
 
 
 def _check_shape(shape):
@@ -151,17 +177,16 @@ def check_labels(name, labels, n_trials, remedy):
     """Return labels as an array, raising unless there is one per trial."""
     if labels is None:
         raise ValueError(f"{name}=None: {remedy}")
-    labels = np.asarray(labels)
-    if labels.shape != (n_trials,):
-        raise ValueError(f"{name} has shape {labels.shape} and X has {n_trials} trials: pass one per trial.")
-    return check_complete(name, labels)
+    shape = read_array(name, labels).shape
+    if shape != (n_trials,):
+        raise ValueError(f"{name} has shape {shape} and X has {n_trials} trials: pass one per trial.")
+    return check_complete(name, labels if isinstance(labels, (list, tuple)) else read_array(name, labels))
 
 
 def check_sense(signals, classes):
     """Raise for signals that are constant, and warn of classes that are probably one."""
-    # A file is not checked, because it is read once, for its statistics.
-    is_checked = isinstance(signals, np.ndarray) and signals.shape[2] > 1
-    if is_checked and not any(np.ptp(block, axis=-1).any() for block in read_blocks(signals)):
+    # Of a file one block is read, unless it is constant.
+    if signals.shape[2] > 1 and not any(np.ptp(block, axis=-1).any() for block in read_blocks(signals)):
         raise ValueError("X: all channels are constant in all trials: check the signals.")
     spellings = {}
     for name in classes.tolist():

@@ -10,6 +10,7 @@ from braindecode_censor.trials.affine import (
     SubjectMaps,
     affine_map,
     is_constant,
+    level_of,
     mean_description,
     summarize,
 )
@@ -59,11 +60,17 @@ NORMALIZATIONS = ChainMap(TRIALWISE, dict.fromkeys(("population", *SUBJECTWISE))
 
 
 def subject_statistics(X, subjects, strategy, estimator="lwf"):
-    """Return the distinct subjects and the statistic of each, (n_subjects, d, n_chans)."""
+    """Return the distinct subjects, the statistic of each, (n_subjects, d, n_chans), and the spread of log-amplitudes.
+
+    The spread is that of single trials about the subject's log-amplitude.
+    """
     check_choice("strategy", strategy, ("population", *SUBJECTWISE))
     labels, trials = _trials_by_subject(subjects)
-    means = [mean_description(read_blocks(X, idx), strategy, estimator)[0] for idx in trials]
-    return labels, summarize(np.stack(means), strategy)
+    means, levels = zip(*(mean_description(read_blocks(X, idx), strategy, estimator) for idx in trials))
+    statistics = summarize(np.stack(means), strategy)
+    distances = [own - level for own, level in zip(levels, level_of(statistics, strategy))]
+    spreads = [np.sqrt(np.square(d[np.isfinite(d)]).sum() / len(d)) for d in distances]
+    return labels, statistics, np.array(spreads)
 
 
 def normalize_subjects(X, subjects, strategy, estimator="lwf"):
@@ -73,7 +80,7 @@ def normalize_subjects(X, subjects, strategy, estimator="lwf"):
     if strategy in TRIALWISE:
         return map_trials(signals, TRIALWISE[strategy])
     trial_labels = read_labels(X, subjects, len(signals))
-    labels, statistics = subject_statistics(signals, trial_labels, strategy, estimator)
+    labels, statistics, _ = subject_statistics(signals, trial_labels, strategy, estimator)
     return map_subjects(signals, trial_labels, labels, statistics, strategy)
 
 

@@ -8,8 +8,22 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from braindecode_censor._check import check_choice, check_parameters, check_positive, check_size
-from braindecode_censor.trials.affine import affine_map, mean_description, shrink, summarize
+from braindecode_censor._check import (
+    PlainAttributes,
+    check_choice,
+    check_parameters,
+    check_positive,
+    check_size,
+)
+from braindecode_censor.trials.affine import (
+    affine_map,
+    level_of,
+    mean_description,
+    rescale,
+    shrink,
+    summarize,
+)
+from braindecode_censor.trials.amplitude import AmplitudePrior
 from braindecode_censor.trials.dataset import read_signals
 from braindecode_censor.trials.normalizations import (
     NORMALIZATIONS,
@@ -40,7 +54,7 @@ _CONSTRAINTS = {
 }
 
 
-class SubjectNormalizer(TransformerMixin, BaseEstimator):
+class SubjectNormalizer(PlainAttributes, TransformerMixin, BaseEstimator):
     r"""Normalise the signals of every subject, so that a decoder fits subjects that it was not trained on.
 
     Parameters
@@ -187,22 +201,28 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         """Set the fitted attributes; return the labels and the statistics of all subjects."""
         check_parameters(self, _CONSTRAINTS)
         if self.strategy in TRIALWISE:
-            self._set_statistics(signals.shape[1], np.empty(0), None)
+            self._set_statistics(signals.shape[1], np.empty(0), None, None)
             return None
-        labels, statistics = subject_statistics(signals, subjects, self.strategy, self.estimator)
+        labels, statistics, spreads = subject_statistics(signals, subjects, self.strategy, self.estimator)
         is_fitted = np.isin(labels, subjects if train_idx is None else subjects[train_idx])
-        self._set_statistics(signals.shape[1], labels[is_fitted], statistics[is_fitted])
+        self._set_statistics(signals.shape[1], labels[is_fitted], statistics[is_fitted], spreads[is_fitted])
         return labels, statistics
 
     def _read_labels(self, X, subjects, signals):
         check_parameters(self, _CONSTRAINTS)  # First, because an unknown strategy may need no labels.
         return None if self.strategy in TRIALWISE else read_labels(X, subjects, len(signals))
 
-    def _set_statistics(self, n_chans, subjects, statistics):
+    def _set_statistics(self, n_chans, subjects, statistics, spreads):
         self.n_chans_ = n_chans
         self.subjects_ = subjects
-        self.statistics_ = statistics
-        self.population_ = None if statistics is None else statistics.mean(axis=0)
+        self.statistics_, self.spreads_ = statistics, spreads
+        self.population_ = self.amplitude_ = None
+        if statistics is not None:
+            levels = level_of(statistics, self.strategy)
+            self.amplitude_ = AmplitudePrior.of_subjects(levels, spreads)
+            has_signal = np.isfinite(levels) if np.isfinite(levels).any() else np.ones(len(levels), bool)
+            gains = np.where(np.isfinite(levels), self.amplitude_.centre - levels, 0)
+            self.population_ = rescale(statistics, self.strategy, gains)[has_signal].mean(axis=0)
         self.target_, self.n_target_ = None, 0
         self._has_warned = False
 
@@ -215,7 +235,8 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
     def _add_to_target(self, signals):
         if self.strategy not in SUBJECTWISE:
             return
-        mean, n_trials = mean_description(read_blocks(signals), self.strategy, self.estimator)
+        mean, levels = mean_description(read_blocks(signals), self.strategy, self.estimator)
+        n_trials = len(levels)
         earlier = 0 if self.target_ is None else self.n_target_ * self.target_
         self.n_target_ += n_trials
         self.target_ = (earlier + n_trials * mean) / self.n_target_
@@ -230,7 +251,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         return signals
 
     @classmethod
-    def from_statistics(cls, strategy, subjects, statistics, n_chans, prior=5.0, estimator="lwf"):
+    def from_statistics(cls, strategy, subjects, statistics, n_chans, prior=5.0, estimator="lwf", spreads=()):
         """Return the normaliser that ``fit`` on the subjects of these statistics would give.
 
         Parameters
@@ -246,6 +267,8 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
             Number of channels.
         prior, estimator : float, str
             As in the constructor.
+        spreads : array-like of shape (n_subjects,)
+            Spread of the trials' log-amplitudes, from the same function.
 
         Returns
         -------
@@ -254,7 +277,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         """
         normalizer = cls(strategy, prior, estimator)
         check_parameters(normalizer, _CONSTRAINTS)
-        normalizer._set_statistics(n_chans, np.asarray(subjects), statistics)
+        normalizer._set_statistics(n_chans, np.asarray(subjects), statistics, np.asarray(spreads))
         return normalizer
 
     def transform(self, X):
@@ -305,7 +328,9 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
         if self.target_ is None:
             return affine_map(self.population_, self.strategy)
         statistic = summarize(self.target_, self.strategy)
-        return affine_map(shrink(statistic, self.n_target_, self.population_, self.prior), self.strategy)
+        level = self.amplitude_.estimate(level_of(statistic, self.strategy), self.n_target_, self.prior)
+        population = rescale(self.population_, self.strategy, level - self.amplitude_.centre)
+        return affine_map(shrink(statistic, self.n_target_, population, self.prior), self.strategy)
 
     def adapt(self, X):
         """Return a normaliser for the subject of these unlabelled trials; this one does not change.
@@ -350,7 +375,7 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
             are not included.
         """
         check_is_fitted(self, "n_chans_")
-        arrays = {"statistics": self.statistics_, "target": self.target_}
+        arrays = {"statistics": self.statistics_, "spreads": self.spreads_, "target": self.target_}
         settings = {**self.get_params(), "n_chans": self.n_chans_, "n_target": self.n_target_}
         return {
             "settings": settings,
@@ -377,11 +402,15 @@ class SubjectNormalizer(TransformerMixin, BaseEstimator):
             raise ValueError(f"statistics do not belong to strategy={settings['strategy']!r}.")
         check_size("n_target", n_target, 0)
         for name, array in arrays.items():
-            shape = statistics.shape if name == "statistics" else statistics.shape[1:]
-            if array.dtype.kind != "f" or array.shape != shape or shape[-1] != settings["n_chans"]:
+            shapes = {"statistics": statistics.shape, "spreads": statistics.shape[:1]}
+            fits = array.shape == shapes.get(name, statistics.shape[1:])
+            if array.dtype.kind != "f" or not fits or statistics.shape[-1] != settings["n_chans"]:
                 raise ValueError(f"{name} of shape {array.shape} and {array.dtype} do not fit n_chans.")
         subjects = np.arange(0 if statistics is None else len(statistics))
-        normalizer = cls.from_statistics(subjects=subjects, statistics=statistics, **settings)
+        spreads = arrays.get("spreads", ())
+        normalizer = cls.from_statistics(
+            subjects=subjects, statistics=statistics, spreads=spreads, **settings
+        )
         normalizer.target_, normalizer.n_target_ = arrays.get("target"), n_target
         return normalizer
 

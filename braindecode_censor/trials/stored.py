@@ -15,7 +15,7 @@ def is_stored(X):
     """Return whether trials are to be read block by block."""
     if isinstance(X, Dataset):
         return bool(len(X)) and len(X) * np.asarray(X[0][0]).nbytes > LARGEST_COPY
-    if isinstance(X, np.ndarray):
+    if isinstance(X, (np.ndarray, np.generic)):
         return isinstance(X, np.memmap)
     is_file = not hasattr(X, "detach") and not isinstance(X, list | tuple)  # neither a tensor nor a list
     return is_file and all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
@@ -65,13 +65,15 @@ class StoredSignals:
         state = dict(vars(self))
         if isinstance(self.source, np.memmap):  # Pickle its name instead of its content.
             state["source"] = _describe_file(self.source)
+        elif type(self.source).__module__.startswith("h5py."):
+            state["source"] = {"filename": self.source.file.filename, "name": self.source.name}
         return state
 
     def __setstate__(self, state):
         vars(self).update(state)
         if isinstance(self.source, dict):
             try:
-                self.source = np.memmap(mode="r", **self.source)
+                self.source = _open_file(**self.source)
             except FileNotFoundError:
                 raise FileNotFoundError(
                     f"{self.source['filename']} is not on this machine: workers read the file themselves, so put it "
@@ -120,6 +122,14 @@ def _describe_file(array):
     return {"filename": str(root.filename), "dtype": array.dtype, "shape": array.shape, "offset": int(offset)}
 
 
+def _open_file(filename, name=None, **form):
+    if name is None:
+        return np.memmap(filename, mode="r", **form)
+    import h5py
+
+    return h5py.File(filename, "r")[name]
+
+
 def read_blocks(X, idx=None):
     """Yield trials block by block."""
     for start in range(0, len(X) if idx is None else len(idx), BLOCK):
@@ -128,18 +138,16 @@ def read_blocks(X, idx=None):
 
 
 def check_finite(signals, idx=None):
-    """Raise for NaN and infinite values."""
-    if np.isfinite(
-        signals.sum(dtype=np.float64)
-    ):  # This takes one pass; the sum of huge numbers may overflow.
+    """Raise for NaN, infinite values, and those that are infinite in single precision."""
+    limit = np.finfo(np.float32).max
+    if signals.max() <= limit and signals.min() >= -limit:  # NaN is neither.
         return
-    finite = np.isfinite(signals).all(axis=(1, 2))
-    if not finite.all():
-        first = np.flatnonzero(~finite)[0]
-        raise ValueError(
-            f"X has NaN or infinite values in {(~finite).sum()} of {len(finite)} trials, first in trial "
-            f"{first if idx is None else idx[first]}: drop or interpolate them."
-        )
+    finite = (np.abs(signals) <= limit).all(axis=(1, 2))
+    first = np.flatnonzero(~finite)[0]
+    raise ValueError(
+        f"X has NaN or infinite values in {(~finite).sum()} of {len(finite)} trials, first in trial "
+        f"{first if idx is None else idx[first]}: drop or interpolate them. Beyond single precision counts as infinite."
+    )
 
 
 def targets_of(dataset):

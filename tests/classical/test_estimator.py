@@ -121,8 +121,32 @@ def test_adapted_decoder_is_invariant_to_mixing_of_channels(data):
 def test_prior_counts_as_trials_of_the_population(data):
     clf, X, _ = fitted(data, features="power", prior=5.0)
     mean = clf._blocks(X[:15])[0][0].mean(axis=0)
-    expected = (5 * clf.arrays_["population0"] + 15 * mean) / 20
-    np.testing.assert_allclose(clf.adapt(X[:15]).arrays_["subject0"], expected)
+    adapted = clf.adapt(X[:15])
+    population = clf.arrays_["population0"] + 2 * adapted._log_gain()  # at the subject's amplitude
+    np.testing.assert_allclose(adapted._centre()[0], (5 * population + 15 * mean) / 20)
+
+
+@pytest.mark.parametrize("options", ALL, ids=IDS)
+def test_gain_does_not_matter(data, options):
+    clf, X, _ = fitted(data, **options)
+    if not clf.recentre:
+        return
+    plain, stream = clf.adapt(X).predict_proba(X), clf.stream().predict_proba(np.tile(X, (2, 1, 1)))
+    for gain in (0.01, 0.1, 3, 100):
+        np.testing.assert_allclose(clf.adapt(gain * X).predict_proba(gain * X), plain, atol=0.02)
+        streamed = clf.stream().predict_proba(gain * np.tile(X, (2, 1, 1)))
+        np.testing.assert_allclose(streamed[20:], stream[20:], atol=0.02)
+
+
+@pytest.mark.parametrize("options", ALL, ids=IDS)
+def test_training_subject_in_another_unit_changes_nothing(data, options):
+    clf, X, _ = fitted(data, **options)
+    if not clf.recentre:
+        return
+    signals, y, subjects = data
+    loud = np.where((subjects == np.unique(subjects)[0])[:, None, None], 1e6 * signals, signals)
+    other, _, _ = fitted((loud, y, subjects), **options)
+    np.testing.assert_allclose(other.adapt(X).predict_proba(X), clf.adapt(X).predict_proba(X), atol=0.02)
 
 
 @pytest.mark.parametrize("options", ALL, ids=IDS)
@@ -183,10 +207,10 @@ def test_hjorth_features_of_sine_waves():
     """Differences of a sine of angular frequency w have 2 sin(w/2) times its amplitude."""
     w, t = np.array([0.2, 0.5]), np.arange(4000)
     X = np.array([1.0, 3.0])[:, None] * np.sin(w[:, None] * t + 0.3)
-    (features,) = FEATURES["hjorth"](windows=2).blocks(X[None], {})
+    features = np.concatenate(FEATURES["hjorth"](windows=2).blocks(X[None], {}), axis=1)
     expected = 2 * np.log(2 * np.sin(w / 2))
     np.testing.assert_allclose(features[0, -4:], np.tile(expected, 2), atol=0.02)
-    (louder,) = FEATURES["hjorth"](windows=2).blocks(7 * X[None], {})
+    louder = np.concatenate(FEATURES["hjorth"](windows=2).blocks(7 * X[None], {}), axis=1)
     np.testing.assert_allclose(louder - features, [[2 * np.log(7)] * 4 + [0.0] * 4], atol=1e-9)
 
 
@@ -209,12 +233,14 @@ def test_segments_are_trials_whose_scores_are_averaged(data, features):
     length = X.shape[-1] // 3
     cut = np.concatenate([np.stack([x[:, k * length : (k + 1) * length] for k in range(3)]) for x in X])
     by_hand = TangentSpaceClassifier(features, windows=1, prior=0.0).fit(cut, y.repeat(3), subjects.repeat(3))
-    np.testing.assert_allclose(clf.arrays_["coef"], by_hand.arrays_["coef"], rtol=1e-5)
+    # The amplitude of a trial is not that of its segments, which moves the population's centre a little.
+    if features == "hjorth-covariance":
+        np.testing.assert_allclose(clf.arrays_["coef"], by_hand.arrays_["coef"], rtol=1e-5)
     idx = subjects == 1
     for one, other in ((clf, by_hand), (clf.adapt(X[idx]), by_hand.adapt(cut[idx.repeat(3)]))):
         logs = np.log(other.predict_proba(cut)).reshape(len(X), 3, -1).mean(axis=1)
         expected = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(one.predict_proba(X), expected, rtol=1e-5)
+        np.testing.assert_allclose(one.predict_proba(X), expected, atol=1e-2)
 
 
 @pytest.mark.parametrize("n_chans, n_times, n_segments", [(3, 40, 2), (12, 72, 3)])
@@ -230,7 +256,9 @@ def test_errors(data, tmp_path):
     X, y, subjects = data
     with pytest.raises(ValueError, match="features='tangent' is unknown; choose from"):
         TangentSpaceClassifier("tangent").fit(X, y, subjects)
-    with pytest.raises(ValueError, match=r"bands has \(8, 12\): limits are fractions of the sampling rate"):
+    with pytest.raises(
+        ValueError, match=r"bands=\[\[8, 12\]\] must be pairs of fractions of the sampling rate"
+    ):
         TangentSpaceClassifier(bands=[[8, 12]]).fit(X, y, subjects)
     with pytest.raises(ValueError, match=r"y holds one class, \[0\]"):
         TangentSpaceClassifier().fit(X, np.zeros(len(X), int), subjects)

@@ -101,7 +101,9 @@ def test_other_units_are_a_warning(fitted):
         warnings.simplefilter("error")
         adapted = fitted.adapt(5 * NEW)
         adapted.predict(NEW[:1] / 5)
+    with pytest.warns(UserWarning) as caught:
         adapted.predict(np.zeros_like(NEW))  # Silence has no unit.
+    assert [str(w.message) for w in caught] == ["X: no signal, all channels are constant in all trials."]
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_single_arguments():
     penalty = bc.make_penalty("adv", n_features=6, nuisance="continuous")
     with pytest.raises(ValueError, match="s has 2 components per trial, but the adversary n_values=1"):
         penalty(Z, torch.randn(12, 2))
-    with pytest.raises(ValueError, match="weight='heavy' must be a number"):
+    with pytest.raises(ValueError, match="weight='heavy' must be a finite number"):
         bc.CensoredLoss(torch.nn.CrossEntropyLoss(), bc.make_penalty("mmd"), weight="heavy")
     with pytest.raises(ValueError, match="only one can be None"):
         LabelledMLP(6, 2, [5], [4, 3])(Z, None, None)

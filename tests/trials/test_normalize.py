@@ -83,8 +83,13 @@ def test_trial_keeps_relative_channel_variances(fitted, target):
 def test_population_is_the_mean_of_subject_statistics(source, fitted, target):
     X, subjects = source
     each = [X[subjects == s].transpose(1, 0, 2).reshape(N_CHANS, -1) for s in range(3)]
-    mean = np.mean([x.mean(axis=1) for x in each], axis=0)[:, None]
-    std = np.sqrt(np.mean([x.var(axis=1) for x in each], axis=0))[:, None]
+    # The mean of shapes, at the median of the subjects' amplitudes.
+    sizes = np.array([np.sqrt(np.median(x.var(axis=1))) for x in each])
+    mean = (
+        np.median(sizes) * np.mean([x.mean(axis=1) / size for x, size in zip(each, sizes)], axis=0)[:, None]
+    )
+    var = np.median(sizes) ** 2 * np.mean([x.var(axis=1) / size**2 for x, size in zip(each, sizes)], axis=0)
+    std = np.sqrt(var)[:, None]
     np.testing.assert_allclose(fitted("population").transform(target), (target - mean) / std)
     trained = SubjectNormalizer("population").fit_transform(X, subjects=subjects)
     np.testing.assert_allclose(trained, (X - mean) / std)
@@ -162,7 +167,10 @@ def test_fit_with_target_data_equals_adapt(source, fitted, target, strategy, nam
 
 def test_adapt_shrinks_by_its_formula(source, fitted, target):
     normalizer, block = fitted("subject", prior=5.0), target[:3]
-    mean0, var0 = normalizer.population_
+    prior = normalizer.amplitude_
+    level = prior.estimate(0.5 * np.log(np.median(block.var(axis=(0, 2)))), 3)
+    gain = np.exp(level - prior.centre)
+    mean0, var0 = normalizer.population_ * np.array([gain, gain**2])[:, None]
     mean = (5 * mean0 + 3 * block.mean(axis=(0, 2))) / 8
     var = (5 * var0 + 3 * block.var(axis=(0, 2))) / 8
     expected = (target - mean[:, None]) / np.sqrt(var)[:, None]
@@ -172,7 +180,9 @@ def test_adapt_shrinks_by_its_formula(source, fitted, target):
 def test_euclidean_adapt_shrinks_the_covariance(fitted, target):
     normalizer, block = fitted("euclidean", prior=2.0, estimator="scm"), target[:3]
     covariance = np.mean([np.cov(trial, bias=True) for trial in block], axis=0)
-    R = (2 * normalizer.population_ + 3 * covariance) / 5
+    prior = normalizer.amplitude_
+    level = prior.estimate(0.5 * np.log(np.median(np.diag(covariance))), 3, prior=2.0)
+    R = (2 * np.exp(2 * (level - prior.centre)) * normalizer.population_ + 3 * covariance) / 5
     W = normalizer.adapt(block).affine.weight
     np.testing.assert_allclose(W @ R @ W.T, np.eye(N_CHANS), atol=1e-10)
     np.testing.assert_allclose(W, W.T)
@@ -200,6 +210,30 @@ def test_subject_is_invariant_to_channel_gains(fitted, target):
     plain = normalizer.adapt(target).transform(target)
     changed = gains * target + offsets
     np.testing.assert_allclose(normalizer.adapt(changed).transform(changed), plain, atol=1e-8)
+
+
+@pytest.mark.parametrize("strategy", SUBJECTWISE)
+@pytest.mark.parametrize("gain", [0.01, 0.1, 3.0, 100.0])
+def test_gain_does_not_matter(fitted, target, strategy, gain):
+    """With the prior of five trials, too."""
+    normalizer = fitted(strategy)
+    plain = normalizer.adapt(target).transform(target)
+    np.testing.assert_allclose(
+        normalizer.adapt(gain * target).transform(gain * target), plain, rtol=0.02, atol=0.01
+    )
+    stream, loud = normalizer.stream().transform(target), normalizer.stream().transform(gain * target)
+    np.testing.assert_allclose(loud[-1], stream[-1], rtol=0.02, atol=0.01)
+
+
+@pytest.mark.parametrize("strategy", ["population", *SUBJECTWISE])
+@pytest.mark.parametrize("gain", [1e-6, 1e6])
+def test_subject_in_another_unit_does_not_change_the_population(source, target, strategy, gain):
+    X, subjects = source
+    changed = np.where((subjects == 1)[:, None, None], gain * X, X)
+    plain, other = (SubjectNormalizer(strategy).fit(x, subjects=subjects) for x in (X, changed))
+    ratio = quietly(other, target).std() / quietly(plain, target).std()
+    assert 0.5 < ratio < 2  # another subject is in the middle now
+    assert abs(np.corrcoef(quietly(other, target).ravel(), quietly(plain, target).ravel())[0, 1] - 1) < 0.02
 
 
 def test_euclidean_is_invariant_to_a_common_gain(fitted, target):
@@ -299,12 +333,15 @@ def test_state_round_trip(fitted, target, strategy):
 @pytest.mark.parametrize("strategy", ["population", *SUBJECTWISE])
 def test_from_statistics_equals_fit(source, target, strategy):
     X, subjects = source
-    labels, statistics = subject_statistics(X, subjects, strategy)
+    labels, statistics, spreads = subject_statistics(X, subjects, strategy)
     is_source = labels != 1
-    made = SubjectNormalizer.from_statistics(strategy, labels[is_source], statistics[is_source], N_CHANS)
+    made = SubjectNormalizer.from_statistics(
+        strategy, labels[is_source], statistics[is_source], N_CHANS, spreads=spreads[is_source]
+    )
     idx = subjects != 1
     expected = SubjectNormalizer(strategy).fit(X[idx], subjects=subjects[idx])
     np.testing.assert_allclose(quietly(made, target), quietly(expected, target))
+    np.testing.assert_allclose(quietly(made.adapt(target), target), quietly(expected.adapt(target), target))
 
 
 # ---- in pipelines and in MOABB

@@ -11,7 +11,7 @@ from skorch.callbacks import Callback
 from torch.utils.data import Dataset
 
 from braindecode_censor import CensoredEEGClassifier
-from braindecode_censor.trials import stored
+from braindecode_censor.trials import quality, stored
 from braindecode_censor.trials.dataset import read_signals
 from braindecode_censor.trials.normalizations import NORMALIZATIONS
 from braindecode_censor.trials.stored import StoredSignals
@@ -130,12 +130,15 @@ class Counted(Dataset):
 def test_fit_reads_every_trial_once(data, monkeypatch):
     X, y, subjects = data
     monkeypatch.setattr(stored, "LARGEST_COPY", 0)
+    monkeypatch.setattr(stored, "BLOCK", 8)
+    monkeypatch.setattr(quality, "_N_TRIALS", 10)
     dataset = Counted(X, y)
     clf = CensoredEEGClassifier(**{**QUICK, "max_steps": 1}).fit(dataset, subjects=subjects)
     batch = clf.history[0, "batches", 0, "train_batch_size"]
     n_shape_checks = dataset.reads[0] - 1
     assert dataset.reads[1:].min() == 1
-    assert dataset.reads.sum() <= len(X) + batch + n_shape_checks
+    # Before, one block and ten trials are looked at, whether they hold signals.
+    assert dataset.reads.sum() <= len(X) + batch + n_shape_checks + 8 + 10
 
 
 def test_pickle_holds_the_file_name(data, tmp_path):

@@ -58,6 +58,8 @@ class ScoreEstimator:
         self : ScoreEstimator
             The fitted estimator.
         """
+        if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.ndim != 2:
+            raise ValueError("x must be a tensor of floating point and of shape (n, d).")
         x = x.detach()
         self._same = same
         mask = x.new_ones(len(x), len(x)) if same is None else same.to(x.dtype)
@@ -91,7 +93,12 @@ class ScoreEstimator:
         scores : Tensor of shape (n, d)
             Estimated scores, without gradient.
         """
+        self._check_fitted()
         return self._in_sample
+
+    def _check_fitted(self):
+        if not hasattr(self, "_n"):
+            raise ValueError("this score is not fitted: call fit(x) first.")
 
     @torch.no_grad()
     def __call__(self, query):
@@ -107,6 +114,7 @@ class ScoreEstimator:
         scores : Tensor of shape (n_queries, d)
             Estimated scores, without gradient.
         """
+        self._check_fitted()
         if self._same is not None:
             raise ValueError("a score fitted with same= holds one score per group: use at_samples().")
         query = query.detach() - self._centre[:1]

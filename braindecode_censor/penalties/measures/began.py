@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import torch
 
-from braindecode_censor._check import check_positive, check_size, is_traced
+from braindecode_censor._check import check_choice, check_positive, check_size, is_traced
 from braindecode_censor.penalties.batch import cell_rows, one_hot_rows
 from braindecode_censor.penalties.critics import LabelledMLP
 from braindecode_censor.penalties.measures.base import Measure
@@ -93,9 +93,11 @@ class BEGAN(Measure):
         **options,
     ):
         super().__init__(n_features, n_subjects, n_classes, min_trials=min_trials, **options)
+        check_choice("printed", printed, (False, True))
         self.gamma = check_positive("gamma", (0.5 if printed else 1.5) if gamma is None else gamma)
         self.beta = check_positive("beta", (1e-3 if printed else 1e-2) if beta is None else beta)
         self.printed = printed
+        check_choice("standardise", standardise, (False, True))
         self.standardise = standardise and not printed
         hidden = check_size("hidden", hidden)
         labels = [] if printed else [n_subjects]

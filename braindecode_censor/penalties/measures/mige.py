@@ -104,6 +104,9 @@ class MIGE(Measure):
             reduction=reduction,
             min_trials=min_trials,
         )
+        check_choice("calibrate", calibrate, (False, True))
+        if not isinstance(score_options, (dict, type(None))):
+            raise ValueError(f"score_options={score_options!r} must be a dictionary.")
         self.score = make_score(score, **(score_options or {}), **score_keywords)
         if calibrate and isinstance(self.score, SSGE):
             self.min_trials = max(3, self.min_trials)  # The score of two trials is zero.

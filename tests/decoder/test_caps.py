@@ -1,0 +1,105 @@
+"""Subjects whose caps differ: common channels in a fit, spherical splines afterwards, refusals by name."""
+
+import warnings
+
+import mne
+import numpy as np
+import pandas as pd
+import pytest
+from subjects import mixed_subjects
+
+import braindecode_censor as bc
+from braindecode_censor.decoder.caps import arrange_channels, join_caps
+
+NAMES = ["Fz", "Cz", "Pz", "Oz", "C3", "C4", "P3", "P4"]
+X, Y, SUBJECTS = mixed_subjects(5, n_chans=8)
+TRAIN = SUBJECTS < 5
+
+
+def epochs(signals, names=NAMES, y=None, subjects=None):
+    info = mne.create_info(list(names), 64.0, "eeg")
+    y = np.zeros(len(signals), int) if y is None else y
+    events = np.column_stack([np.arange(len(signals)) * 1000, 0 * y, y + 1])
+    metadata = None if subjects is None else pd.DataFrame({"subject": subjects})
+    return mne.EpochsArray(1e-6 * signals, info, events, metadata=metadata, verbose="error")
+
+
+def fit(trials, **labels):
+    clf = bc.AutoTransferClassifier(candidates=["riemann"], max_trainings=3, device="cpu", verbose=0)
+    return clf.fit(trials, **labels)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fit(epochs(X[TRAIN]), y=Y[TRAIN], subjects=SUBJECTS[TRAIN])
+
+
+def without(signals, *names):
+    idx = [k for k, name in enumerate(NAMES) if name not in names]
+    return epochs(signals[:, idx], [NAMES[k] for k in idx])
+
+
+def test_interpolation_is_that_of_mne():
+    names, missing = [name.upper() for name in NAMES], [0, 5]
+    trials = epochs(X[:4], names).set_montage("standard_1005", match_case=False)
+    trials.info["bads"] = [names[k] for k in missing]
+    expected = trials.interpolate_bads(verbose="error").get_data(units="uV")
+    present = [k for k in range(8) if k not in missing]
+    with pytest.warns(
+        UserWarning, match="X lacks 2 of the decoder's 8 channels, which are interpolated: FZ, C4"
+    ):
+        full = arrange_channels("X", X[:4, present], [names[k] for k in present], names)
+    np.testing.assert_allclose(full, expected, atol=1e-5)
+    assert np.abs(full[:, missing] - X[:4, missing]).max() > 0.1, "they were not there to copy"
+
+
+def test_missing_channels_are_interpolated_and_the_scores_marked(fitted):
+    new = X[~TRAIN]
+    with pytest.warns(
+        UserWarning, match="interpolated: Fz, C4. The decoder's expected score was not measured"
+    ):
+        adapted = fitted.adapt(without(new, "Fz", "C4"))
+        P = adapted.predict_proba(without(new, "Fz", "C4"))
+    assert np.isfinite(P).all()
+    limit = "The scores were not measured for a cap without Fz, C4"
+    assert adapted.heldout_.warnings[-1] == limit and limit in adapted.model_card
+    assert limit not in fitted.model_card and limit not in fitted.adapt(epochs(new)).model_card
+    streamed = fitted.stream()
+    with pytest.warns(UserWarning, match="interpolated"):
+        streamed.predict_proba(without(new[:2], "Fz"))
+
+
+def test_unknown_positions_are_refused_by_name(fitted):
+    names = [f"E{k}" for k in range(8)]
+    other = epochs(X[TRAIN], names)
+    clf = fit(other, y=Y[TRAIN], subjects=SUBJECTS[TRAIN])
+    with pytest.raises(ValueError, match=r"X lacks 1 of the decoder's 8 channels: E7.*positions of E7, E0"):
+        clf.adapt(epochs(X[~TRAIN][:, :7], names[:7]))
+    with pytest.raises(ValueError, match="too few others are left"):
+        fitted.adapt(without(X[~TRAIN], *NAMES[3:]))
+
+
+def test_fit_uses_the_common_channels():
+    caps = []
+    for subject in range(1, 5):
+        rows = subject == SUBJECTS
+        names = NAMES if subject % 2 else NAMES[::-1][1:]
+        idx = [NAMES.index(name) for name in names]
+        caps.append(epochs(X[rows][:, idx], names, Y[rows], SUBJECTS[rows]))
+    with pytest.warns(UserWarning, match="7 of 8 channels in common, and these are used: Fz, Cz"):
+        clf = fit(caps)
+    assert sorted(clf.input_.ch_names) == sorted(NAMES[:-1])
+    order = [NAMES.index(name) for name in clf.input_.ch_names]
+    labels = {"y": Y[TRAIN] + 1, "subjects": SUBJECTS[TRAIN]}
+    plain = fit(epochs(X[TRAIN][:, order], clf.input_.ch_names), **labels)
+    assert clf.heldout_.scores == plain.heldout_.scores
+    assert len(clf.adapt(epochs(X[~TRAIN])).predict(epochs(X[~TRAIN]))) == sum(~TRAIN)
+
+
+def test_too_few_common_channels_are_an_error():
+    caps = [epochs(X[:4, :5], NAMES[:5]), epochs(X[:4, 3:], NAMES[3:])]
+    with pytest.raises(ValueError, match=r"2 caps have 2 channels in common \(Oz, C3\), but at least 4"):
+        join_caps(caps)
+    assert join_caps(X) is X
