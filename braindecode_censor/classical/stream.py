@@ -1,11 +1,14 @@
-"""Classical decoders of one subject, trial by trial: features are computed once for all, and centres move together."""
+"""Classical decoders of one subject, trial by trial: features and the subject's centres are computed once for all."""
 
 from collections import defaultdict
 
 import numpy as np
 
 from braindecode_censor.classical import geometry
+from braindecode_censor.classical.features import FEATURES
 from braindecode_censor.storage.seal import digest
+from braindecode_censor.trials.affine import level_of, mean_description, summarize
+from braindecode_censor.trials.amplitude import AmplitudePrior
 
 __all__ = ["TrialwiseClassifiers"]
 
@@ -19,116 +22,146 @@ class TrialwiseClassifiers:
     def __init__(self, estimators, streams):
         groups = defaultdict(list)
         for k, estimator in enumerate(estimators):
-            groups[_feature_key(estimator)].append(k)
+            groups[_key(estimator)].append(k)
         self._groups = [(idx, _Group([estimators[k] for k in idx], streams)) for idx in groups.values()]
 
     def __call__(self, trial):
         """Return the probabilities of a trial of shape (1, n_chans, n_times), one array per decoder."""
-        scores = {k: row for idx, group in self._groups for k, row in zip(idx, group.scores(trial))}
+        moments, _ = mean_description([trial], "subject")
+        scores = {k: row for idx, group in self._groups for k, row in zip(idx, group.scores(trial, moments))}
         powers = [np.exp(scores[k] - scores[k].max()) for k in range(len(scores))]
         return [row / row.sum() for row in powers]
 
 
-def _feature_key(estimator):
-    """Return what the features of a trial depend on."""
-    learned = [
-        estimator.arrays_[name].tobytes() for name in ("filters", "responses") if name in estimator.arrays_
-    ]
+def _is_supervised(estimator):
+    return FEATURES[estimator.features].supervised
+
+
+def _key(estimator):
+    """Return what the features of a trial, and the subject's centres, depend on."""
+    own = ("coef", "intercept") if _is_supervised(estimator) else ("coef", "intercept", "amplitude")
+    arrays = {k: a for k, a in estimator.arrays_.items() if k not in own and not k.startswith("population")}
     options = estimator.features, estimator.bands, estimator.windows, estimator.segments, estimator.n_filters
-    return digest(b"".join(learned), repr(options).encode())
+    options += estimator.recentre, estimator.n_target_, _is_supervised(estimator) and estimator.prior
+    return digest(b"".join(array.tobytes() for array in arrays.values()), repr((options, *arrays)).encode())
 
 
 class _Group:
-    """Decoders with equal features; equal centres that move equally are kept once."""
+    """Decoders with equal features, of a subject with equal centres."""
 
     def __init__(self, estimators, streams):
-        self.first, self.decoders = estimators[0], []
-        rows = {1: {}, 2: {}}  # vectors, matrices: (block, weight, centre) -> row of the stack
-        for estimator in estimators:
-            weight = estimator.prior + getattr(estimator, "n_target_", 0)
-            weight = (
-                weight if streams and estimator.recentre else np.inf
-            )  # An infinite weight stays where it is.
-            centres = estimator._centre()
-            coefs = np.split(estimator.arrays_["coef"], np.cumsum([_width(c) for c in centres])[:-1], axis=1)
-            terms = []
-            for block, (centre, coef) in enumerate(zip(centres, coefs)):
-                stack = rows[centre.ndim]
-                row, _ = stack.setdefault((block, weight, centre.tobytes()), (len(stack), centre))
-                terms.append((centre.ndim, row, _symmetric(coef, len(centre)) if centre.ndim == 2 else coef))
-            self.decoders.append((estimator.arrays_["intercept"], terms))
-        self.centres = {ndim: _CENTRES[ndim](stack) for ndim, stack in rows.items() if stack}
+        first = self.first = estimators[0]
+        self.estimators, self.moves = estimators, streams and first.recentre
+        self.n_trials, self.moments = first.n_target_, first.arrays_.get("moments", 0.0)
+        n_blocks = sum(name.startswith("population") for name in first.arrays_)
+        names = [f"population{k}" for k in range(n_blocks)]
+        self.centres = [
+            [e.arrays_[name] for name in names] if self.moves else e._centre() for e in estimators
+        ]
+        self.is_vector = [centre.ndim == 1 for centre in self.centres[0]]
+        # A subject without trials has no centres yet; the first trial replaces them.
+        subject = [first.arrays_.get(f"subject{k}", centre) for k, centre in enumerate(self.centres[0])]
+        self.vectors = [centre for centre in subject if centre.ndim == 1]
+        self.coefs = [_split(e.arrays_["coef"], c) for e, c in zip(estimators, self.centres)]
+        matrices = [centre for centre in subject if centre.ndim == 2]
+        self.matrices = _Matrices(matrices, self.centres, estimators, self.moves) if matrices else None
 
-    def scores(self, trial):
-        """Yield the scores of every decoder."""
-        blocks, _ = self.first._blocks(trial)
+    def scores(self, trial, moments):
+        """Yield the scores of every decoder, after a step of the centres."""
+        if self.moves:
+            self.n_trials += 1
+            self.moments = self.moments + (moments - self.moments) / self.n_trials
+            level = level_of(summarize(self.moments, "subject"), "subject")
+            priors = [(AmplitudePrior(*e.arrays_["amplitude"]), e.prior) for e in self.estimators]
+            log_gains = [one.estimate(level, self.n_trials, prior) - one.centre for one, prior in priors]
+        else:
+            log_gains = [estimator._log_gain() for estimator in self.estimators]
+        blocks, _ = self.first._blocks(self.first._scale(trial, log_gains[0]))
         means = [block[0] if len(block) == 1 else geometry.mean(block) for block in blocks]
-        differences = {ndim: centres.step(blocks, means) for ndim, centres in self.centres.items()}
-        for intercept, terms in self.decoders:
-            yield intercept + sum(coef @ differences[ndim][row].ravel() for ndim, row, coef in terms)
-
-
-class _Vectors:
-    """Centres of vectors; the mean difference of a trial's segments is the difference of their mean."""
-
-    def __init__(self, rows):
-        self.blocks, weights, _ = zip(*rows)
-        self.weights = np.array(weights)
-        self.centres = np.stack([centre for _, centre in rows.values()])
-
-    def step(self, blocks, means):
-        """Move the centres by a trial, and return its differences from them."""
-        means = np.stack([means[k] for k in self.blocks])
-        self.weights += 1
-        self.centres = self.centres + (means - self.centres) / self.weights[:, None]
-        return means - self.centres
+        vectors = [mean for mean, is_vector in zip(means, self.is_vector) if is_vector]
+        if self.moves:
+            pairs = zip(vectors, self.vectors)
+            self.vectors = [old + (mean - old) / self.n_trials for mean, old in pairs]
+        if self.matrices is not None:
+            tangents = self.matrices.step(
+                *(_choose(x, self.is_vector) for x in (blocks, means)), self.n_trials
+            )
+        for k, (estimator, log_gain) in enumerate(zip(self.estimators, log_gains)):
+            own = 1 - self.n_trials / (self.n_trials + estimator.prior) if self.moves else 1.0
+            centres = estimator._rescale(self.centres[k], log_gain) if self.moves else self.centres[k]
+            centres = [centre for centre in centres if centre.ndim == 1]
+            scores, coefs = estimator.arrays_["intercept"], self.coefs[k]
+            for coef, mean, centre, subject in zip(coefs, vectors, centres, self.vectors):
+                scores = scores + coef @ (mean - own * centre - (1 - own) * subject)
+            if self.matrices is not None:
+                # A gain of a centre only shifts the tangent vectors along the identity.
+                gain = 2 * own * log_gain if self.moves and not _is_supervised(estimator) else 0.0
+                for coef, row in zip(coefs[len(vectors) :], self.matrices.rows[k]):
+                    tangent = tangents[row] - gain * np.eye(len(tangents[row]))
+                    scores = scores + coef @ tangent.ravel()
+            yield scores
 
 
 class _Matrices:
-    r"""Centres of covariance matrices.
+    r"""Tangent vectors at the centres of a subject, shrunk towards those of the decoders' populations.
 
-    The step along a geodesic and the tangent vector share a decomposition. For a centre A, a trial B and a step α,
-    :math:`A^{-1/2} B A^{-1/2} = V \lambda V^T` gives :math:`G = A^{1/2} V \lambda^{\alpha / 2}`, the new centre
-    :math:`C = G G^T` and :math:`\log(C^{-1/2} B C^{-1/2}) = (1 - \alpha) W \log \lambda \, W^T` with
-    :math:`W = C^{-1/2} G`. The roots of C serve the next trial.
+    A step α along the geodesic from A to B needs one decomposition, :math:`A^{-1/2} B A^{-1/2} = V \lambda V^T`: with
+    :math:`G = A^{1/2} V \lambda^{\alpha / 2}` it ends in :math:`G G^T`. The roots of the subject's centres serve the
+    next trial, and those of the populations all trials. Equal populations are kept once.
     """
 
-    def __init__(self, rows):
-        self.blocks, weights, _ = zip(*rows)
-        self.weights = np.array(weights)
-        self.moving = np.flatnonzero(np.isfinite(self.weights))
-        self.roots, self.inverses = geometry.roots(np.stack([centre for _, centre in rows.values()]))
+    def __init__(self, subject, centres, estimators, moves):
+        self.moves, self.rows, distinct = moves, [], {}
+        for estimator, own in zip(estimators, centres):
+            populations = enumerate(centre for centre in own if centre.ndim == 2)
+            keys = [(block, estimator.prior, matrix.tobytes()) for block, matrix in populations]
+            matrices = (centre for centre in own if centre.ndim == 2)
+            places = [distinct.setdefault(key, (len(distinct), m))[0] for key, m in zip(keys, matrices)]
+            self.rows.append(places)
+        self.blocks, priors, _ = zip(*distinct)
+        self.blocks, self.priors = list(self.blocks), np.array(priors)
+        self.roots, self.inverses = geometry.roots(np.stack([matrix for _, matrix in distinct.values()]))
+        self.subject, self.subject_roots = np.stack(subject), None
 
-    def step(self, blocks, means):
-        """Move the centres by a trial, and return the mean tangent vector of its segments, as matrices."""
-        means = np.stack([means[k] for k in self.blocks])
-        values, axes = np.linalg.eigh(geometry.whiten(means, self.inverses))
-        self.weights += 1
-        fractions = 1 / self.weights[:, None]
-        moving = self.moving
-        if len(moving):
-            factors = (
-                self.roots[moving] @ axes[moving] * values[moving, None] ** (fractions[moving, None] / 2)
-            )
-            self.roots[moving], self.inverses[moving] = geometry.roots(factors @ np.swapaxes(factors, 1, 2))
-            axes[moving] = self.inverses[moving] @ factors
-        if len(blocks[self.blocks[0]]) > 1:
-            segments = np.stack([blocks[k] for k in self.blocks], axis=1)
-            return geometry.logarithm(geometry.whiten(segments, self.inverses)).mean(axis=0)
-        logs = (1 - fractions) * np.log(values)
-        return axes * logs[:, None] @ np.swapaxes(axes, 1, 2)
+    def step(self, blocks, means, n_trials):
+        """Return the mean tangent vectors of a trial's segments, as matrices, after a step of the centres."""
+        inverses, means = self.inverses, np.stack(means)
+        if self.moves:
+            self._move(means, n_trials)
+            fractions = n_trials / (n_trials + self.priors)
+            factors = _step(self.roots, inverses, self.subject[self.blocks], fractions)
+            inverses = geometry.roots(factors @ np.swapaxes(factors, 1, 2))[1]
+        segments = np.stack([blocks[k] for k in self.blocks], axis=1)
+        return geometry.logarithm(geometry.whiten(segments, inverses)).mean(axis=0)
+
+    def _move(self, means, n_trials):
+        if n_trials == 1:
+            self.subject = means
+        else:
+            self.subject_roots = self.subject_roots or geometry.roots(self.subject)
+            factors = _step(*self.subject_roots, means, np.full(len(means), 1 / n_trials))
+            self.subject = factors @ np.swapaxes(factors, 1, 2)
+        self.subject_roots = geometry.roots(self.subject)
 
 
-_CENTRES = {1: _Vectors, 2: _Matrices}
+def _step(roots, inverses, ends, fractions):
+    """Return factors G of the points GGᵀ at fractions of the way to the ends."""
+    values, axes = np.linalg.eigh(geometry.whiten(ends, inverses))
+    return roots @ axes * values[:, None] ** (fractions[:, None, None] / 2)
 
 
-def _width(centre):
-    """Return the number of features of a block."""
-    return len(centre) if centre.ndim == 1 else len(centre) * (len(centre) + 1) // 2
+def _choose(blocks, is_vector):
+    return [block for block, skip in zip(blocks, is_vector) if not skip]
+
+
+def _split(coef, centres):
+    """Return the coefficients of every block; those of tangent vectors as of all entries of symmetric matrices."""
+    widths = [len(centre) if centre.ndim == 1 else len(centre) * (len(centre) + 1) // 2 for centre in centres]
+    parts = np.split(coef, np.cumsum(widths)[:-1], axis=1)
+    return [_symmetric(part, len(c)) if c.ndim == 2 else part for part, c in zip(parts, centres)]
 
 
 def _symmetric(coef, n):
-    """Return coefficients of tangent vectors as those of all entries of symmetric matrices, shape (n_classes, n²)."""
     rows, columns = np.triu_indices(n)
     full = np.zeros((len(coef), n, n))
     full[:, rows, columns] = coef * np.where(rows == columns, 0.5, np.sqrt(0.5))

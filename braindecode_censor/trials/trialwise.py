@@ -19,7 +19,8 @@ class TrialwiseNormalizers:
         for normalizer in normalizers:
             is_subjectwise = normalizer.strategy in SUBJECTWISE
             target = normalizer.estimator, normalizer.n_target_, _bytes(normalizer.target_)
-            key = normalizer.strategy, normalizer.prior, _bytes(normalizer.population_), *target
+            population = normalizer.prior, _bytes(normalizer.population_), normalizer.amplitude_
+            key = normalizer.strategy, *population, *target
             if key not in by_key:
                 by_key[key] = len(self._distinct)
                 own = copy.copy(normalizer)
