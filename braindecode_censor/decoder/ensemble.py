@@ -10,7 +10,6 @@ from braindecode_censor.run.model import is_network
 
 __all__ = ["Ensemble", "Model", "select_models"]
 
-_LEAST_FRACTION = 0.5  # of the weight that an export has to hold, unless a part is asked for
 _N_MODELS = 32  # in an ensemble at most, or two of every candidate
 
 
@@ -65,7 +64,7 @@ class Ensemble:
         message = (
             f"the networks have {fraction:.0%} of the ensemble's weight; classical models cannot be exported"
         )
-        if models and fraction < _LEAST_FRACTION and not part:
+        if models and fraction < 0.5 and not part:
             raise ValueError(f"{message}: pass part=True for the networks alone, whose probabilities differ.")
         if models and len(models) < len(self.models):
             warnings.warn(f"{message}, so the probabilities differ from predict_proba.", stacklevel=3)

@@ -30,8 +30,7 @@ _FORMAT = "braindecode-censor decoder 1"
 _FILE, _CARD = "decoder.json", "model_card.md"
 _MODEL = r"models/[0-9]{3}\.safetensors"
 # Of the arguments those that say something about the decoder, not about the machine.
-_PARAMS = ("time_limit", "random_state", "candidates", "max_trainings", "partners", "sfreq")
-_PARAMS += ("ch_names", "verbose")
+_PARAMS = ("time_limit", "random_state", "candidates", "max_trainings", "partners", "sfreq", "ch_names")
 
 
 @dataclass
@@ -132,7 +131,7 @@ def _replace(scratch, folder):
         os.replace(folder, old)
     try:
         os.replace(scratch, folder)
-    except OSError:
+    except BaseException:  # Ctrl-C, too
         if old.exists():
             os.replace(old, folder)
         raise

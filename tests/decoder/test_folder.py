@@ -227,7 +227,7 @@ def test_export_of_a_part_says_how_much_it_is(fitted, tmp_path):
 )
 def test_labels_that_a_file_cannot_hold_are_refused_in_fit(labels):
     clf = bc.AutoTransferClassifier(candidates=["power"], max_trainings=3, verbose=0)
-    with pytest.raises(ValueError, match=r"y has .* which a saved decoder cannot hold"):
+    with pytest.raises(ValueError, match=r"^y (has|holds|mixes) "):
         clf.fit(X[TRAIN], labels[Y[TRAIN]], subjects=SUBJECTS[TRAIN])
 
 
