@@ -3,22 +3,27 @@
 import copy
 import warnings
 from numbers import Integral
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from braindecode_censor._check import check_choice, check_size
+from braindecode_censor._check import check_choice, check_fraction, check_size
 from braindecode_censor.decoder.ensemble import Ensemble, Model, StreamingDecoder, select_models
+from braindecode_censor.decoder.heldout_teaching import learn_teaching
 from braindecode_censor.decoder.input import check_subjects, describe_input, read_input
 from braindecode_censor.decoder.leaderboard import make_leaderboard
+from braindecode_censor.decoder.taught import TaughtStream, teach_subject
+from braindecode_censor.decoder.teacher import check_proportions
 from braindecode_censor.run.model import find_device, unpack_model
 from braindecode_censor.run.training import TARGETS, TrialData
 from braindecode_censor.search.budget import Budget, SearchProgress
 from braindecode_censor.search.expectation import expect, find_shared_trials
 from braindecode_censor.search.family import BASELINE, find_candidates
 from braindecode_censor.search.folds import FoldedTrials, make_folds
+from braindecode_censor.search.heldout import balanced_accuracy
 from braindecode_censor.search.queue import Search
 from braindecode_censor.search.weights import choose_weights
 from braindecode_censor.storage.keys import versions
@@ -65,6 +70,10 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         Sampling rate of arrays in samples per second; Epochs know theirs. None takes 128 for the lengths of filters.
     ch_names : list of str or None
         Channel names of arrays; Epochs know theirs.
+    taught : bool
+        Learn from a new subject's trials what the ensemble does not know: the offset for the expected class
+        proportions, and regressions on views of the trials. The weights of both are learned on held-out subjects.
+        Without target data it makes no difference.
     verbose : int
         1 shows a progress bar on a terminal, 0 nothing.
 
@@ -84,6 +93,11 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         The models.
     adapted_ : bool
         True for a decoder of one subject.
+    block_ : ndarray of shape (n_trials, n_classes)
+        After :meth:`adapt`, the probabilities of the trials it was given.
+    forecast_ : Forecast or str
+        After :meth:`adapt`, the expected balanced accuracy for this subject, "unknown" where scores of held-out
+        subjects could not be predicted; then ``heldout_`` says what to expect.
 
     Examples
     --------
@@ -114,6 +128,7 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         partners=4,
         sfreq=None,
         ch_names=None,
+        taught=True,
         verbose=1,
     ):
         self.target = target
@@ -128,6 +143,7 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         self.partners = partners
         self.sfreq = sfreq
         self.ch_names = ch_names
+        self.taught = taught
         self.verbose = verbose
 
     def fit(
@@ -170,13 +186,13 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         with SearchProgress(self.verbose, budget) as progress:
             resources = {"store": store, "n_jobs": self.n_jobs, "client": self.client}
             result = Search(trials, candidates, censored, budget, **resources, report=progress.report).run()
-        self._combine(result, trials.device)
+        self._combine(result, trials)
         new = next((X for X in (X_target_unlabeled, X_target_labeled) if X is not None), None)
         new = None if new is None else read_input(new, self.input_)
         self._expect(result, find_shared_trials(signals, subjects, new))
         if new is not None:
             y_encoded = None if y_target_labeled is None else self._encode(y_target_labeled, len(new))
-            self.ensemble_, self.adapted_ = self.general_.adapt(new, y_encoded), True
+            self._adapt(new, y_encoded, "as-trained")
         return self
 
     def _check_target(self, unlabeled, labeled, y):
@@ -206,16 +222,25 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         device = find_device(self.device)
         return FoldedTrials(data, folds, self.target, self.input_.sfreq, device, self.random_state)
 
-    def _combine(self, result, device):
-        """Choose weights by the predictions of all folds, and collect the models."""
-        weights = choose_weights(*result.heldout.for_final_weights(result.finalists))
-        weights = dict(zip(result.finalists, weights.tolist()))
-        self.leaderboard_ = make_leaderboard(result, weights)
+    def _combine(self, result, trials):
+        """Choose weights by the predictions of all folds, collect the models, and learn how to teach."""
+        heldout, names = result.heldout, result.finalists
+        weights = choose_weights(*heldout.for_final_weights(names))
+        self.teacher_ = self.subject_ = None
+        if self.taught and self.target != "none" and heldout.nested_subjects(names):
+            self.teacher_, answers = learn_teaching(heldout, names, weights, trials)
+        else:
+            answers = {s: heldout.nested_answers(s, names) for s in heldout.nested_subjects(names)}
+        self.answers_ = {self.subjects_[s]: answers[s] for s in answers}
+        self._scores = np.full(len(self.subjects_), np.nan)
+        self._scores[list(answers)] = [balanced_accuracy(*found) for found in answers.values()]
+        weights = dict(zip(names, weights.tolist()))
+        self.leaderboard_ = make_leaderboard(result, weights, None if self.teacher_ is None else self._scores)
         self.specs_ = {name: candidate.spec for name, candidate in result.candidates.items()}
         self.errors_ = dict(result.errors)
         folds = {name: sorted(result.heldout.probabilities[name]) for name in result.finalists}
         models = [
-            Model(name, fold, weight, unpack_model(result.models[name, fold], device))
+            Model(name, fold, weight, unpack_model(result.models[name, fold], trials.device))
             for name, fold, weight in select_models(weights, folds)
         ]
         self.general_ = self.ensemble_ = Ensemble(models, len(self.classes_))
@@ -224,11 +249,10 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
     def _expect(self, result, shared):
         has_baseline = BASELINE in result.finalists and len(result.finalists) > 1
         baseline = (BASELINE, result.heldout.scores(BASELINE)) if has_baseline else None
-        scores = result.heldout.nested_scores(result.finalists)
         subjects = self.subjects_.tolist()
         n_trials = round(self.n_trials_ / len(subjects))
         self.heldout_ = expect(
-            subjects, scores, baseline, n_trials=n_trials, nested=result.nested, shared=shared
+            subjects, self._scores, baseline, n_trials=n_trials, nested=result.nested, shared=shared
         )
         if result.interrupted:
             warnings.warn("The search was interrupted: the decoder is the best so far.", stacklevel=3)
@@ -245,6 +269,18 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
                 f"y has labels that fit did not have: {unknown.tolist()}; fit had {self.classes_.tolist()}."
             )
         return np.searchsorted(self.classes_, y)
+
+    def _encode_known(self, y, n_trials):
+        """Return encoded labels, -1 where they are -1, NaN or None; None if no label is known."""
+        labels = np.asarray(y, dtype=object).ravel()
+        is_known = np.array(
+            [k is not None and k == k and (k != -1 or -1 in self.classes_) for k in labels], bool
+        )
+        y_encoded = np.full(n_trials, -1)
+        if len(labels) != n_trials or is_known.all():
+            return self._encode(y, n_trials)
+        y_encoded[is_known] = self._encode(np.array(labels[is_known].tolist()), is_known.sum())
+        return y_encoded if is_known.any() else None
 
     def predict_proba(self, X):
         """Return the probability of every class; those of a trial do not depend on other trials.
@@ -268,15 +304,21 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
                 "a cs_mode with target data.",
                 stacklevel=2,
             )
-        return self.ensemble_.predict_proba(read_input(X, self.input_))
+        signals = read_input(X, self.input_)
+        probabilities = self.ensemble_.predict_proba(signals)
+        return probabilities if self.subject_ is None else self.subject_.predict_proba(signals, probabilities)
 
-    def predict(self, X):
+    def predict(self, X, sure=None, undecided=-1):
         """Return the label of every trial.
 
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
             Trials of one subject.
+        sure : float or None
+            Smallest probability with which a trial is decided; None decides all trials.
+        undecided : object
+            Label of other trials.
 
         Returns
         -------
@@ -284,9 +326,14 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
             Labels as given to ``fit``.
         """
         probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(axis=1)]
+        labels = self.classes_[probabilities.argmax(axis=1)]
+        if sure is None:
+            return labels
+        if labels.dtype.kind != np.asarray(undecided).dtype.kind:
+            labels = labels.astype(object)
+        return np.where(probabilities.max(axis=1) >= check_fraction("sure", sure), labels, undecided)
 
-    def adapt(self, X, y=None):
+    def adapt(self, X, y=None, proportions="as-trained"):
         """Return a copy of the decoder adapted to one subject.
 
         Parameters
@@ -294,28 +341,45 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
             Trials of the target subject.
         y : array-like of shape (n_trials,) or None
-            Labels, optional; only networks use them.
+            Labels, optional; -1, NaN or None for those that are unknown.
+        proportions : {"as-trained", "unknown"} or dict
+            Class proportions of X: those of the training subjects, unknown ones, or the share of each class. Where
+            "as-trained" is far from what the trials show, a warning is given and "unknown" is used.
 
         Returns
         -------
         adapted : AutoTransferClassifier
             Fitted; this decoder is unchanged.
         """
-        signals, general = read_input(X, self._general_input()), self.general_
-        y_encoded = None if y is None else self._encode(y, len(signals))
-        adapted = copy.copy(self)
-        adapted.ensemble_, adapted.adapted_ = general.adapt(signals, y_encoded), True
+        signals, adapted = read_input(X, self._general_input()), copy.copy(self)
+        y_encoded = None if y is None else self._encode_known(y, len(signals))
+        adapted._adapt(signals, y_encoded, check_proportions(proportions, self.classes_))
         return adapted
 
-    def stream(self):
+    def _adapt(self, signals, y_encoded, proportions):
+        self.ensemble_, self.adapted_ = self.general_.adapt(signals, y_encoded), True
+        self.block_, self.forecast_, self.subject_ = self.ensemble_.predict_proba(signals), "unknown", None
+        if self.teacher_ is not None:
+            self.subject_ = teach_subject(self.teacher_, signals, self.block_, y_encoded, proportions)
+            self.block_ = self.subject_.predict_proba(signals, self.block_)
+            self.forecast_ = self.teacher_.forecaster.forecast(self.subject_.statistics)
+
+    def stream(self, proportions="as-trained"):
         """Return a copy of the decoder that adapts to one subject trial by trial, causally.
+
+        Parameters
+        ----------
+        proportions : {"as-trained", "unknown"} or dict
+            As for :meth:`adapt`, without a warning.
 
         Returns
         -------
         stream : StreamingDecoder
             With ``predict_proba`` and ``predict``.
         """
-        return StreamingDecoder(self.general_.stream(), self._general_input(), self.classes_)
+        input_format, proportions = self._general_input(), check_proportions(proportions, self.classes_)
+        taught = None if self.teacher_ is None else TaughtStream(self.teacher_, proportions)
+        return StreamingDecoder(self.general_.stream(), input_format, self.classes_, taught)
 
     def _general_input(self):
         check_is_fitted(self, "ensemble_")
@@ -332,6 +396,19 @@ class AutoTransferClassifier(ClassifierMixin, BaseEstimator):
 
         check_is_fitted(self, "ensemble_")
         return write_card(self)
+
+    def report(self, path):
+        """Write a page for those who use the decoder: expected scores, thresholds, calibration, limits.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write, such as "page.html". It needs no other file.
+        """
+        from braindecode_censor.decoder.report import write_report
+
+        check_is_fitted(self, "ensemble_")
+        write_report(self, Path(path))
 
     def save(self, folder, overwrite=False):
         """Write the decoder to a folder of safetensors and JSON, without pickle.
