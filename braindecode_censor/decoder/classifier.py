@@ -335,10 +335,10 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
                 stacklevel=2,
             )
         signals = read_input(X, self.input_)
-        probabilities = self._untaught(signals)
+        probabilities = self._ensemble_proba(signals)
         return probabilities if self.subject_ is None else self.subject_.predict_proba(signals, probabilities)
 
-    def _untaught(self, signals):
+    def _ensemble_proba(self, signals):
         if len(signals) > 1:
             return self.ensemble_.predict_proba(signals)
         trialwise = getattr(self, "_trialwise", None)
