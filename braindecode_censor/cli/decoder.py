@@ -71,8 +71,10 @@ def run_fit(args):
         **arguments, sfreq=data.sfreq, ch_names=data.ch_names, verbose=int(not args.quiet)
     )
     clf.fit(data.X, data.y, subjects=data.subjects).save(args.out, args.overwrite)
+    report = Path(args.out) / "report.html"
+    clf.report(report)
     _show(clf)
-    print(f"\nDecoder: {args.out} (its model card: {Path(args.out) / 'model_card.md'})")
+    print(f"\nDecoder: {args.out} (its report: {report})")
     return 0
 
 

@@ -3,6 +3,7 @@
 import copy
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from braindecode_censor._check import (
     PlainAttributes,
     check_choice,
     check_count,
+    check_fraction,
     check_parameters,
     check_positive,
     check_size,
@@ -25,6 +27,8 @@ from braindecode_censor.decoder.expectation import expect, find_shared_trials
 from braindecode_censor.decoder.input import check_subjects, describe_input, missing_channels, read_input
 from braindecode_censor.decoder.leaderboard import make_leaderboard
 from braindecode_censor.decoder.stream import StreamingDecoder, TrialwiseEnsemble
+from braindecode_censor.decoder.taught import TaughtStream, teach_subject
+from braindecode_censor.decoder.teacher import check_proportions
 from braindecode_censor.run.model import find_device, unpack_model
 from braindecode_censor.run.training import TARGETS, TrialData
 from braindecode_censor.storage.keys import versions
@@ -42,6 +46,7 @@ _CONSTRAINTS = {
     "n_jobs": (optional(check_count),),
     "partners": (check_size, 2),
     "sfreq": (optional(check_positive),),
+    "taught": (check_choice, (True, False)),
     "verbose": (check_choice, range(10)),
 }
 
@@ -82,6 +87,10 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         Sampling rate of arrays in samples per second; Epochs know theirs. None takes 128 for the lengths of filters.
     ch_names : list of str or None
         Channel names of arrays; Epochs know theirs.
+    taught : bool
+        Learn from a new subject's trials what the ensemble does not know: the offset for the expected class
+        proportions, and regressions on views of the trials. The weights of both are learned on held-out subjects.
+        Without target data it makes no difference.
     verbose : int
         1 shows a progress bar on a terminal, 0 nothing.
 
@@ -101,6 +110,11 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         The models.
     adapted_ : bool
         True for a decoder of one subject.
+    block_ : ndarray of shape (n_trials, n_classes)
+        After :meth:`adapt`, the probabilities of the trials it was given.
+    forecast_ : Forecast or str
+        After :meth:`adapt`, the expected balanced accuracy for this subject, "unknown" where scores of held-out
+        subjects could not be predicted; then ``heldout_`` says what to expect.
 
     Examples
     --------
@@ -131,6 +145,7 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         partners=4,
         sfreq=None,
         ch_names=None,
+        taught=True,
         verbose=1,
     ):
         self.target = target
@@ -145,6 +160,7 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         self.partners = partners
         self.sfreq = sfreq
         self.ch_names = ch_names
+        self.taught = taught
         self.verbose = verbose
 
     def fit(
@@ -196,13 +212,13 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         with SearchProgress(self.verbose, budget) as progress:
             resources = {"store": store, "n_jobs": self.n_jobs, "client": self.client}
             result = Search(trials, candidates, censored, budget, **resources, report=progress.report).run()
-        self._combine(result, trials.device)
+        self._combine(result, trials)
         new = next((X for X in (X_target_unlabeled, X_target_labeled) if X is not None), None)
         new = None if new is None else read_input(new, self.input_)
         self._expect(result, find_shared_trials(signals, subjects, new))
         if new is not None:
             y_encoded = None if y_target_labeled is None else self._encode(y_target_labeled, len(new))
-            self.ensemble_, self.adapted_ = self.general_.adapt(new, y_encoded), True
+            self._adapt(new, y_encoded, "as-trained")
         return self
 
     def _check_target(self, unlabeled, labeled, y):
@@ -229,18 +245,29 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         device = find_device(self.device)
         return FoldedTrials(data, folds, self.target, self.input_.sfreq, device, self.random_state)
 
-    def _combine(self, result, device):
-        """Choose weights by the predictions of all folds, and collect the models."""
+    def _combine(self, result, trials):
+        """Choose weights by the predictions of all folds, collect the models, and learn how to teach."""
+        from braindecode_censor.decoder.heldout_teaching import learn_teaching
+        from braindecode_censor.search.heldout import balanced_accuracy
         from braindecode_censor.search.weights import choose_weights
 
-        weights = choose_weights(*result.heldout.for_final_weights(result.finalists))
-        weights = dict(zip(result.finalists, weights.tolist()))
-        self.leaderboard_ = make_leaderboard(result, weights)
+        heldout, names = result.heldout, result.finalists
+        weights = choose_weights(*heldout.for_final_weights(names))
+        self.teacher_ = self.subject_ = None
+        if self.taught and self.target != "none" and heldout.nested_subjects(names):
+            self.teacher_, answers = learn_teaching(heldout, names, weights, trials)
+        else:
+            answers = {s: heldout.nested_answers(s, names) for s in heldout.nested_subjects(names)}
+        self.answers_ = {self.subjects_[s]: answers[s] for s in answers}
+        self._scores = np.full(len(self.subjects_), np.nan)
+        self._scores[list(answers)] = [balanced_accuracy(*found) for found in answers.values()]
+        weights = dict(zip(names, weights.tolist()))
+        self.leaderboard_ = make_leaderboard(result, weights, None if self.teacher_ is None else self._scores)
         self.specs_ = {name: candidate.spec for name, candidate in result.candidates.items()}
         self.errors_ = dict(result.errors)
         folds = {name: sorted(result.heldout.probabilities[name]) for name in result.finalists}
         models = [
-            Model(name, fold, weight, unpack_model(result.models[name, fold], device))
+            Model(name, fold, weight, unpack_model(result.models[name, fold], trials.device))
             for name, fold, weight in select_models(weights, folds)
         ]
         self.general_ = self.ensemble_ = Ensemble(models, len(self.classes_))
@@ -251,11 +278,10 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
 
         has_baseline = BASELINE in result.finalists and len(result.finalists) > 1
         baseline = (BASELINE, result.heldout.scores(BASELINE)) if has_baseline else None
-        scores = result.heldout.nested_scores(result.finalists)
         subjects = self.subjects_.tolist()
         n_trials = round(self.n_trials_ / len(subjects))
         self.heldout_ = expect(
-            subjects, scores, baseline, n_trials=n_trials, nested=result.nested, shared=shared
+            subjects, self._scores, baseline, n_trials=n_trials, nested=result.nested, shared=shared
         )
         if result.interrupted:
             warnings.warn("The search was interrupted: the decoder is the best so far.", stacklevel=3)
@@ -273,6 +299,18 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
             )
         warn_of_one_class(y)
         return np.searchsorted(self.classes_, y)
+
+    def _encode_known(self, y, n_trials):
+        """Return encoded labels, -1 where they are -1, NaN or None; None if no label is known."""
+        labels = np.asarray(y, dtype=object).ravel()
+        is_known = np.array(
+            [k is not None and k == k and (k != -1 or -1 in self.classes_) for k in labels], bool
+        )
+        y_encoded = np.full(n_trials, -1)
+        if len(labels) != n_trials or is_known.all():
+            return self._encode(y, n_trials)
+        y_encoded[is_known] = self._encode(np.array(labels[is_known].tolist()), is_known.sum())
+        return y_encoded if is_known.any() else None
 
     def predict_proba(self, X):
         """Return the probability of every class; those of a trial do not depend on other trials.
@@ -297,6 +335,10 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
                 stacklevel=2,
             )
         signals = read_input(X, self.input_)
+        probabilities = self._ensemble_proba(signals)
+        return probabilities if self.subject_ is None else self.subject_.predict_proba(signals, probabilities)
+
+    def _ensemble_proba(self, signals):
         if len(signals) > 1:
             return self.ensemble_.predict_proba(signals)
         trialwise = getattr(self, "_trialwise", None)
@@ -304,13 +346,17 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
             trialwise = self._trialwise = TrialwiseEnsemble(self.ensemble_, streams=False)
         return trialwise.predict_proba(signals)
 
-    def predict(self, X):
+    def predict(self, X, sure=None, undecided=-1):
         """Return the label of every trial.
 
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
             Trials of one subject.
+        sure : float or None
+            Smallest probability with which a trial is decided; None decides all trials.
+        undecided : object
+            Label of other trials.
 
         Returns
         -------
@@ -318,9 +364,14 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
             Labels as given to ``fit``.
         """
         probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(axis=1)]
+        labels = self.classes_[probabilities.argmax(axis=1)]
+        if sure is None:
+            return labels
+        if labels.dtype.kind != np.asarray(undecided).dtype.kind:
+            labels = labels.astype(object)
+        return np.where(probabilities.max(axis=1) >= check_fraction("sure", sure), labels, undecided)
 
-    def adapt(self, X, y=None):
+    def adapt(self, X, y=None, proportions="as-trained"):
         """Return a copy of the decoder adapted to one subject.
 
         Parameters
@@ -328,32 +379,49 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
             Trials of the target subject. Channels of Epochs that are missing are interpolated by spherical splines.
         y : array-like of shape (n_trials,) or None
-            Labels, optional; only networks use them.
+            Labels, optional; -1, NaN or None for those that are unknown.
+        proportions : {"as-trained", "unknown"} or dict
+            Class proportions of X: those of the training subjects, unknown ones, or the share of each class. Where
+            "as-trained" is far from what the trials show, a warning is given and "unknown" is used.
 
         Returns
         -------
         adapted : AutoTransferClassifier
             Fitted; this decoder is unchanged.
         """
-        signals, general = read_input(X, self._general_input()), self.general_
-        y_encoded = None if y is None else self._encode(y, len(signals))
-        adapted = copy.copy(self)
-        adapted.ensemble_, adapted.adapted_ = general.adapt(signals, y_encoded), True
+        signals, adapted = read_input(X, self._general_input()), copy.copy(self)
+        y_encoded = None if y is None else self._encode_known(y, len(signals))
+        adapted._adapt(signals, y_encoded, check_proportions(proportions, self.classes_))
         if missing := missing_channels(X, self.input_):
             limit = f"The scores were not measured for a cap without {', '.join(missing)}"
             adapted.heldout_ = replace(self.heldout_, warnings=[*self.heldout_.warnings, limit])
         return adapted
 
-    def stream(self):
+    def _adapt(self, signals, y_encoded, proportions):
+        self.ensemble_, self.adapted_ = self.general_.adapt(signals, y_encoded), True
+        self.block_, self.forecast_, self.subject_ = self.ensemble_.predict_proba(signals), "unknown", None
+        if self.teacher_ is not None:
+            self.subject_ = teach_subject(self.teacher_, signals, self.block_, y_encoded, proportions)
+            self.block_ = self.subject_.predict_proba(signals, self.block_)
+            self.forecast_ = self.teacher_.forecaster.forecast(self.subject_.statistics)
+
+    def stream(self, proportions="as-trained"):
         """Return a copy of the decoder that adapts to one subject trial by trial, causally.
+
+        Parameters
+        ----------
+        proportions : {"as-trained", "unknown"} or dict
+            As for :meth:`adapt`, without a warning.
 
         Returns
         -------
         stream : StreamingDecoder
             With ``predict_proba`` and ``predict``.
         """
-        input_format = self._general_input()
-        return StreamingDecoder(TrialwiseEnsemble(self.general_, streams=True), input_format, self.classes_)
+        input_format, proportions = self._general_input(), check_proportions(proportions, self.classes_)
+        taught = None if self.teacher_ is None else TaughtStream(self.teacher_, proportions)
+        ensemble = TrialwiseEnsemble(self.general_, streams=True)
+        return StreamingDecoder(ensemble, input_format, self.classes_, taught)
 
     def _general_input(self):
         check_is_fitted(self, "ensemble_")
@@ -370,6 +438,19 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
 
         check_is_fitted(self, "ensemble_")
         return write_card(self)
+
+    def report(self, path):
+        """Write a page for those who use the decoder: expected scores, thresholds, calibration, limits.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write, such as "page.html". It needs no other file.
+        """
+        from braindecode_censor.decoder.report import write_report
+
+        check_is_fitted(self, "ensemble_")
+        write_report(self, Path(path))
 
     def save(self, folder, overwrite=False):
         """Write the decoder to a folder of safetensors and JSON, without pickle.

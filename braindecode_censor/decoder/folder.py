@@ -17,6 +17,8 @@ from braindecode_censor.decoder.ensemble import Ensemble, Model
 from braindecode_censor.decoder.expectation import HeldoutScores
 from braindecode_censor.decoder.export import example_trials
 from braindecode_censor.decoder.input import InputFormat
+from braindecode_censor.decoder.taught import TaughtStream, TaughtSubject
+from braindecode_censor.decoder.teaching_file import pack_teaching, unpack_teaching
 from braindecode_censor.run.model import is_storable, pack_model, unpack_model
 from braindecode_censor.run.training import TARGETS
 from braindecode_censor.storage.files import clear_errors, is_abandoned, owner, read_file
@@ -26,12 +28,13 @@ from braindecode_censor.storage.seal import digest
 
 __all__ = ["check_free", "read_decoder", "write_decoder"]
 
-_FORMAT = "braindecode-censor decoder 1"
-_FILE, _CARD = "decoder.json", "model_card.md"
+_FORMAT = "braindecode-censor decoder 2"
+_FILE, _CARD, _TEACHING = "decoder.json", "model_card.md", "teaching.safetensors"
+_REPORT = "report.html"  # the shell's, which loading does not read
 _MODEL = r"models/[0-9]{3}\.safetensors"
 # Of the arguments those that say something about the decoder, not about the machine.
 _PARAMS = ("time_limit", "random_state", "candidates", "max_trainings", "partners", "sfreq")
-_PARAMS += ("ch_names", "verbose")
+_PARAMS += ("ch_names", "taught", "verbose")
 
 
 @dataclass
@@ -77,7 +80,10 @@ def check_free(folder, overwrite=False):
         )
     _recover(path)
     names = (file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir())
-    foreign = next((name for name in names if not re.fullmatch(f"{_FILE}|{_CARD}|{_MODEL}", name)), None)
+    foreign = next(
+        (name for name in names if not re.fullmatch(f"{_FILE}|{_CARD}|{_TEACHING}|{_REPORT}|{_MODEL}", name)),
+        None,
+    )
     if is_used or foreign:
         raise ValueError(
             f"{folder} exists and is not a decoder ({foreign or 'in use'}): choose another folder."
@@ -109,6 +115,7 @@ def write_decoder(clf, folder, card, overwrite=False):
         )
     files = {f"models/{k:03d}.safetensors": pack_model(m.estimator) for k, m in enumerate(models)}
     files[_CARD] = card.encode()
+    files[_TEACHING] = pack_teaching(clf.subject_ or clf.teacher_, list(clf.answers_.values()))
     content = _describe(clf, files)
     seal = digest(json.dumps(content, sort_keys=True).encode())
     head = {"format": _FORMAT, "seal": seal, "content": content}
@@ -185,6 +192,7 @@ def read_decoder(clf_class, folder, device):
     clf.heldout_ = HeldoutScores(**vars(content.heldout) | {"scores": dict(content.heldout.scores)})
     clf.leaderboard_ = pd.DataFrame(content.leaderboard)
     _read_file(folder, _CARD, content.checksums[_CARD])
+    clf.teacher_, clf.subject_, clf.answers_ = _read_teaching(folder, content)
     models = [_read_model(folder, entry, content, device) for entry in content.models]
     clf.ensemble_ = Ensemble(models, len(clf.classes_))
     clf.general_ = None if clf.adapted_ else clf.ensemble_
@@ -207,7 +215,7 @@ def _read_content(folder):
         raise ValueError(f"{path} was changed after it was written: copy the folder again.")
     content = read_json(_Content, json.dumps(content), path)
     files = [model.file for model in content.models]
-    is_complete = len(set(files)) == len(files) and {*files, _CARD} == content.checksums.keys()
+    is_complete = len(set(files)) == len(files) and {*files, _CARD, _TEACHING} == content.checksums.keys()
     if not is_complete or abs(sum(model.weight for model in content.models) - 1) > 1e-6:
         raise ValueError(
             f"{path} is damaged: files, checksums and weights of its models do not fit together."
@@ -226,6 +234,26 @@ def _read_file(folder, name, checksum=None):
     if checksum is not None and digest(content) != checksum:
         raise ValueError(f"{path} was changed after it was written: copy the folder again.")
     return content
+
+
+def _read_teaching(folder, content):
+    """Return what teaching learned, after it has decoded a trial."""
+    file = _read_file(folder, _TEACHING, content.checksums[_TEACHING])
+    n_classes = len(content.classes)
+    try:
+        taught, answers = unpack_teaching(file, folder / _TEACHING)
+        subject = taught if isinstance(taught, TaughtSubject) else None
+        teacher = subject.teacher if subject else taught
+        trial, uniform = example_trials(content.input, 1), np.full((1, n_classes), 1 / n_classes)
+        for tried in [*([TaughtStream(teacher)] if teacher else []), *([subject] if subject else [])]:
+            if not np.isclose(tried.predict_proba(trial, uniform).sum(), 1):
+                raise ValueError("it gives no probabilities")
+        subjects = [subject for subject, _ in content.heldout.scores]
+        if len(answers) != len(subjects) or any(p.shape != (len(y), n_classes) for p, y in answers):
+            raise ValueError("its held-out probabilities are not of the same subjects and classes")
+    except Exception as error:  # A forged file may raise anything.
+        raise ValueError(f"{folder / _TEACHING} does not fit the decoder: {error}.") from None
+    return teacher, subject, dict(zip(subjects, answers))
 
 
 def _read_model(folder, entry, content, device):

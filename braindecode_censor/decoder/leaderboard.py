@@ -11,7 +11,7 @@ _COLUMNS = ["candidate", "mean", "lower_quartile", "weight", "seconds", "trainin
 COMBINATIONS = {"greedy": "greedy ensemble", "top": "average of the best 3", "pick": "best candidate alone"}
 
 
-def make_leaderboard(result, weights):
+def make_leaderboard(result, weights, taught=None):
     """Return the leaderboard of a search.
 
     Parameters
@@ -20,6 +20,8 @@ def make_leaderboard(result, weights):
         Held-out probabilities and costs.
     weights : dict of str to float
         Ensemble weight of every candidate.
+    taught : ndarray of shape (n_subjects,) or None
+        Nested scores of the taught ensemble.
 
     Returns
     -------
@@ -33,6 +35,8 @@ def make_leaderboard(result, weights):
     for rule, name in COMBINATIONS.items():
         scores = result.heldout.nested_scores(result.finalists, rule)
         rows.append({"candidate": name, "kind": "combination", **_summarise(scores), "weight": np.nan})
+    if taught is not None:
+        rows.append({"candidate": "taught", "kind": "combination", **_summarise(taught), "weight": np.nan})
     for name, candidate in result.candidates.items():
         if not result.heldout.probabilities.get(name):
             continue

@@ -147,12 +147,14 @@ def _kind(estimator):
 class StreamingDecoder:
     """A decoder that adapts to a subject by the trials it decodes, without their labels."""
 
-    def __init__(self, ensemble, input_format, classes):
-        self.ensemble, self.input_, self.classes_ = ensemble, input_format, classes
+    def __init__(self, ensemble, input_format, classes, taught=None):
+        self.ensemble, self.input_, self.classes_, self.taught_ = ensemble, input_format, classes, taught
 
     def predict_proba(self, X):
         """Return the probabilities of the next trials, in the order in which they were recorded."""
-        return self.ensemble.predict_proba(read_input(X, self.input_))
+        signals = read_input(X, self.input_)
+        probabilities = self.ensemble.predict_proba(signals)
+        return probabilities if self.taught_ is None else self.taught_.predict_proba(signals, probabilities)
 
     def predict(self, X):
         """Return the labels of the next trials."""

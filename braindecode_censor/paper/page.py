@@ -5,9 +5,9 @@ import pandas as pd
 from braindecode_censor.figures.folder import Missing, read_results
 from braindecode_censor.figures.plot_all import PLOTS, TABLES
 from braindecode_censor.figures.product import make
-from braindecode_censor.paper import html
 from braindecode_censor.paper.selection import BASELINE, SELECTED, SELECTION_RULES
 from braindecode_censor.paper.wording import caveats, sentences, signed, usage
+from braindecode_censor.storage import html
 
 __all__ = ["write_report"]
 
@@ -61,7 +61,7 @@ def _add_figures(page, results, section):
     for plot in PLOTS:
         path = results.folder / "figures" / f"{plot.name}.png"
         if plot.section == section and path.is_file():
-            page.add_figure(section, plot.title, plot.caption, path)
+            page.add_figure(section, plot.title, plot.caption, path.read_bytes())
 
 
 def _add_table(page, results, section, name, title, *notes):

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import sklearn
 
+from braindecode_censor.run.model import is_network
 from braindecode_censor.trials.quality import TrialsWarning
 
 __all__ = ["adapt_to", "calibration_mask", "decode_subject", "predict_others", "quiet"]
@@ -38,13 +39,15 @@ def predict_others(model, X, calibration, n_classes):
 
 
 def adapt_to(model, X, y=None):
-    """Return a model for one subject; labels are passed on where the model can use them."""
+    """Return a model for one subject; labels are passed on where the model can use them, -1 is unknown."""
     if not hasattr(model, "adapt"):
         return model
-    if y is None or not getattr(model, "uses_labels", True):
-        return model.adapt(X)
     has_class = np.isin(y, model.classes_)
-    return model.adapt(X[has_class], y[has_class]) if has_class.any() else model.adapt(X)
+    if y is None or not getattr(model, "uses_labels", True) or not has_class.any():
+        return model.adapt(X)
+    if is_network(model):  # All trials give the statistics.
+        return model.adapt(X, np.where(has_class, y, -1))
+    return model.adapt(X[has_class], y[has_class])
 
 
 def calibration_mask(y):

@@ -64,9 +64,9 @@ class HeldOut:
         subjects = sorted(set.intersection(*(self.tested_subjects(name) for name in candidates)))
         return self._stack({subject: self._averages(candidates, subject) for subject in subjects})
 
-    def for_nested_weights(self, subject, candidates, shared=None):
+    def for_nested_weights(self, subject, candidates):
         """Return what may set the weights for the test of a subject: its partners, by models that saw neither."""
-        shared = set(self.shared_folds(candidates)) if shared is None else shared
+        shared = set(self.shared_folds(candidates))
         partners = {v: k for v, k in sorted(self._partners[subject].items()) if k in shared}
         return self._stack(
             {
@@ -88,12 +88,20 @@ class HeldOut:
         return self._nested[key].copy()
 
     def _score_nested(self, candidates, rule):
-        scores, shared = np.full(len(self.labels), np.nan), set(self.shared_folds(candidates))
-        for subject in sorted({subject for fold in shared for subject in self.folds[fold]}):
-            weights = choose_weights(*self.for_nested_weights(subject, candidates, shared), rule)
-            probabilities, y = self.for_test(subject, candidates)
-            scores[subject] = balanced_accuracy(np.tensordot(weights, probabilities, 1), y)
+        scores = np.full(len(self.labels), np.nan)
+        for subject in self.nested_subjects(candidates):
+            scores[subject] = balanced_accuracy(*self.nested_answers(subject, candidates, rule))
         return scores
+
+    def nested_answers(self, subject, candidates, rule="greedy"):
+        """Return the probabilities of a subject's trials by weights of its partners alone, and the labels."""
+        weights = choose_weights(*self.for_nested_weights(subject, candidates), rule)
+        probabilities, y = self.for_test(subject, candidates)
+        return np.tensordot(weights, probabilities, 1), y
+
+    def nested_subjects(self, candidates):
+        """Return the subjects that have a nested score."""
+        return sorted({subject for fold in self.shared_folds(candidates) for subject in self.folds[fold]})
 
     def scores(self, candidate):
         """Return the balanced accuracy of one candidate for every subject, NaN for those that were not tested."""

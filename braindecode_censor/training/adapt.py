@@ -33,8 +33,9 @@ def adapt_classifier(clf, X, y=None):
     module = whole_module(adapted.module_).eval()
     adapt_batch_norms(module, x, clf.prior, clf.device)
     if y_encoded is not None:
-        z, logits = _read_head(adapted, module, x)
-        head = correct_head(z, logits, y_encoded, clf.prior, clf.class_weighted)
+        is_known = y_encoded >= 0
+        z, logits = _read_head(adapted, module, x[torch.as_tensor(is_known)])
+        head = correct_head(z, logits, y_encoded[is_known], clf.prior, clf.class_weighted)
         adapted.head_ = {
             name: torch.as_tensor(array, dtype=x.dtype, device=clf.device) for name, array in head.items()
         }
@@ -70,7 +71,13 @@ def _encode(clf, y, n_trials):
             f"criterion={type(clf.criterion_).__name__}: adapt(X, y) corrects the logits of a cross-entropy loss. "
             "Use the default criterion, or adapt(X) without classes."
         )
-    return encode(y, clf.classes_, "pass adapt trials of these, though not necessarily of all.")
+    # As scikit-learn has it, -1 is an unknown label, unless it is a class.
+    is_known = np.ones(len(y), bool) if -1 in clf.classes_ else y != -1
+    y_encoded = np.full(len(y), -1)
+    y_encoded[is_known] = encode(
+        y[is_known], clf.classes_, "pass adapt trials of these, though not necessarily of all."
+    )
+    return y_encoded if is_known.any() else None
 
 
 @torch.no_grad()

@@ -56,7 +56,7 @@ def test_adapted_decoder_decodes_a_new_subject(fitted):
 
 def test_leaderboard_and_heldout_scores(fitted):
     board = fitted.leaderboard_.set_index("candidate")
-    combinations = {"greedy ensemble", "average of the best 3", "best candidate alone"}
+    combinations = {"taught", "greedy ensemble", "average of the best 3", "best candidate alone"}
     assert set(board.index) == {"riemann", "power", "net"} | combinations
     assert board["weight"].sum() == pytest.approx(1)
     n_trainings = board.loc[["riemann", "power", "net"], "trainings"].sum()
@@ -64,7 +64,7 @@ def test_leaderboard_and_heldout_scores(fitted):
     assert (board["mean"].diff().dropna() <= 1e-12).all()
     heldout = fitted.heldout_
     assert sorted(heldout.scores) == [1, 2, 3, 4, 5] and heldout.low <= heldout.mean <= heldout.high
-    assert heldout.mean == pytest.approx(board.loc["greedy ensemble", "mean"])
+    assert heldout.mean == pytest.approx(board.loc["taught", "mean"])
     assert any("5 subjects are few" in text for text in heldout.warnings)
 
 

@@ -13,10 +13,10 @@ from docs.runner import run_script
 from figures.finished import claim, few_figures, spoilt
 
 from braindecode_censor.figures.plot_all import PLOTS
-from braindecode_censor.paper import html as html_page
 from braindecode_censor.paper.probing import load_data
 from braindecode_censor.paper.result import read_result
 from braindecode_censor.paper.wording import caveats, narrow_table, signed
+from braindecode_censor.storage import html as html_page
 
 
 class Page:

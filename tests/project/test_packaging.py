@@ -79,7 +79,7 @@ def test_wheel_holds_the_same_files_as_the_editable_install(tmp_path):
     assert not [line for line in output.splitlines() if "Warning:" in line or "Deprecat" in line]
     (wheel,) = tmp_path.glob("*.whl")
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    data = {"figures/style.mplstyle", "moabb_pipelines/README.md", "paper/page.html"}
+    data = {"figures/style.mplstyle", "moabb_pipelines/README.md", "storage/page.html"}
     expected = {f"braindecode_censor/{name}" for name in data}
     for package in PACKAGES:
         paths = [*folder(package).glob("*.py"), *folder(package).glob("*.yml")]

@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 import torch
-from forge import forge, forge_model
+from forge import forge, forge_model, reseal
 from subjects import mixed_subjects
 
 import braindecode_censor as bc
@@ -339,3 +339,26 @@ def test_module_larger_than_its_tensors_is_not_built(folder, tmp_path):
 
     with pytest.raises(ValueError, match=r"does not fit module='EEGNet': it has \d+ numbers"):
         load(forge(folder, tmp_path / "forged", change_model=change))
+
+
+def test_teaching_is_checked(folder, tmp_path):
+    names, forged = [], tmp_path / "forged"
+    content = (folder / "teaching.safetensors").read_bytes()
+    forge_model(content, lambda _, tensors: names.extend(tensors))
+    for name in names[::2]:
+        for damage in ("NaN", "missing", "other shape"):
+
+            def change(_, tensors, name=name, damage=damage):
+                tensors[name] = TENSORS[damage](tensors[name])
+                if tensors[name] is None or damage == "missing":
+                    del tensors[name]
+
+            forge(folder, forged)
+            (forged / "teaching.safetensors").write_bytes(forge_model(content, change))
+            reseal(forged)
+            try:
+                use(load(forged))
+            except ValueError as error:
+                assert "teaching.safetensors" in str(error)
+            else:
+                assert damage == "other shape", name

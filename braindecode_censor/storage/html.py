@@ -31,12 +31,11 @@ class Page:
         pieces = self._sections.setdefault(section, [])
         pieces += [f"<h3>{text(title)}</h3>", *content]
 
-    def add_figure(self, section, title, caption, path):
-        """Add a PNG file; the page holds its bytes."""
-        content = path.read_bytes()
+    def add_figure(self, section, title, caption, content, alt=None):
+        """Add the bytes of a PNG file with a text alternative, by default its title."""
         width = int.from_bytes(content[16:20], "big") // 2  # two pixels of the file per pixel of the page
         data = base64.b64encode(content).decode()
-        image = f'<img alt="{text(title)}" width="{width}" src="data:image/png;base64,{data}">'
+        image = f'<img alt="{text(alt or title)}" width="{width}" src="data:image/png;base64,{data}">'
         caption = f"<figcaption>{text(caption)}</figcaption>"
         self.add(section, title, f'<figure><div class="scroll">{image}</div>{caption}</figure>')
 
@@ -47,7 +46,7 @@ class Page:
         content = []
         for section, pieces in self._sections.items():
             content += [f'<section id="{anchors[section]}"><h2>{text(section)}</h2>', *pieces, "</section>"]
-        template = Template(files("braindecode_censor.paper").joinpath("page.html").read_text("utf-8"))
+        template = Template(files("braindecode_censor.storage").joinpath("page.html").read_text("utf-8"))
         page = template.substitute(title=text(self.title), links="\n".join(links), content="\n".join(content))
         write_atomically(path, page.encode())
         return path
