@@ -349,8 +349,8 @@ def test_shell_errors_are_one_line(recordings, folder, tmp_path, capsys):
         ([*predict, new, "--adapt", "--labels", new], "choose one"),
         ([*predict, new, "--out", new], "would overwrite the data or the decoder"),
         ([*predict, new, "--out", folder / "decoder.json"], "would overwrite the data or the decoder"),
-        ([*predict, new, "--out", tmp_path], "Is a directory"),
-        ([*predict, new, "--out", tmp_path / "no" / "x.csv"], "No such file"),
+        ([*predict, new, "--adapt", "--out", tmp_path], "Is a directory"),
+        ([*predict, new, "--adapt", "--out", tmp_path / "no" / "x.csv"], "No such file"),
         (["fit", "--data", data, "--out", folder], "holds a decoder"),
         ([*predict, other], "lacks 1 of the decoder's 4 channels: Oz"),
     ]:

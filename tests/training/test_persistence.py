@@ -94,7 +94,7 @@ def test_file_holds_no_pickle(fitted, tmp_path):
         pickle.loads((tmp_path / "clf").read_bytes())
     header = _header(tmp_path / "clf")  # a JSON header and raw numbers are all there is
     names = {f"module.{name}" for name in fitted.module_.state_dict()}
-    assert set(header) - {"__metadata__"} == names | {"normalizer.statistics"}
+    assert set(header) - {"__metadata__"} == names | {"normalizer.statistics", "normalizer.spreads"}
 
 
 class Custom(EEGNet):
