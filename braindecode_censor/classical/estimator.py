@@ -249,15 +249,9 @@ class TangentSpaceClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         return np.concatenate([geometry.difference(b, c) for b, c in zip(blocks, centres)], axis=1)
 
     def _centre(self):
-        """Return the centre of the subject's trials so far, shrunk towards the population's at the same amplitude."""
         n_blocks = sum(key.startswith("population") for key in self.arrays_)
-        centres = [self.arrays_[f"population{k}"] for k in range(n_blocks)]
-        if not self.n_target_ or not self.recentre:
-            return centres
-        fraction = self.n_target_ / (self.n_target_ + self.prior)
-        subject = [self.arrays_[f"subject{k}"] for k in range(n_blocks)]
-        centres = self._rescale(centres, self._log_gain())
-        return [geometry.between(*pair, fraction) for pair in zip(centres, subject)]
+        name = "subject" if self.n_target_ else "population"
+        return [self.arrays_[f"{name}{k}"] for k in range(n_blocks)]
 
     def _log_gain(self):
         """Return the logarithm of the subject's amplitude, relative to the population's."""
@@ -276,7 +270,7 @@ class TangentSpaceClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         """Return centres after a gain."""
         if not self.recentre or FEATURES[self.features].supervised:
             return centres
-        return self._make_features().rescale(centres, log_gain)
+        return self._make_features().rescale(centres, log_gain, self.shape_)
 
     def _regress(self, vectors, y_encoded, weights):
         mean, scale = vectors.mean(axis=0), vectors.std(axis=0)
@@ -326,9 +320,11 @@ class TangentSpaceClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         adapted = self._copy()
         adapted.n_target_ = 0  # These trials replace those of an earlier call.
         if self.recentre:
+            population = adapted._centre()
             adapted._count(signals)
-            scaled = adapted._scale(np.asarray(signals), adapted._log_gain())
-            adapted._move(self._describe_subject(scaled)[1], len(signals))
+            log_gain = adapted._log_gain()
+            centres = adapted._describe_subject(adapted._scale(np.asarray(signals), log_gain))[1]
+            adapted._move(adapted._rescale(population, log_gain), centres, len(signals))
         return adapted
 
     def stream(self):
@@ -340,25 +336,29 @@ class TangentSpaceClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
 
     def _next(self, trial):
         """Move the centre by one trial, and return the differences of its segments from it."""
-        if self.recentre:
-            self._count(trial)
-        blocks, _ = self._blocks(self._scale(trial, self._log_gain()))
-        if self.recentre:
-            self._move([block[0] if len(block) == 1 else geometry.mean(block) for block in blocks], 1)
+        if not self.recentre:
+            return self._differences(self._blocks(trial)[0], self._centre())
+        centres, before = self._centre(), self._log_gain()
+        self._count(trial)
+        log_gain, weight = self._log_gain(), self.prior + self.n_target_ - 1
+        # The population's part of the centre follows the subject's amplitude.
+        centres = self._rescale(centres, self.prior / weight * (log_gain - before) if weight else 0.0)
+        blocks, _ = self._blocks(self._scale(trial, log_gain))
+        self._move(centres, [block[0] if len(block) == 1 else geometry.mean(block) for block in blocks], 1)
         return self._differences(blocks, self._centre())
 
     def _count(self, X):
         """Add trials to the mean of the subject's moments."""
         mean, levels = mean_description(read_blocks(X), "subject")
+        before = self.arrays_["moments"] if self.n_target_ else mean
         self.n_target_ += len(levels)
-        before = self.arrays_.get("moments", mean) if self.n_target_ > len(levels) else mean
         self.arrays_["moments"] = before + len(levels) / self.n_target_ * (mean - before)
 
-    def _move(self, centres, n_trials):
-        """Add the centre of trials that were counted to the subject's."""
-        for k, centre in enumerate(centres):
-            before = self.arrays_[f"subject{k}"] if self.n_target_ > n_trials else centre
-            self.arrays_[f"subject{k}"] = geometry.between(before, centre, n_trials / self.n_target_)
+    def _move(self, centres, others, n_trials):
+        """Set the subject's centre to that of trials so far and of others, which were counted."""
+        fraction = n_trials / (self.n_target_ + self.prior)
+        for k, pair in enumerate(zip(centres, others)):
+            self.arrays_[f"subject{k}"] = geometry.between(*pair, fraction)
 
     def _copy(self):
         copied = copy.copy(self)

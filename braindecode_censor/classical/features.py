@@ -1,7 +1,8 @@
 """Features of trials for classical decoders: covariance matrices, evoked responses, powers and Hjorth's parameters.
 
 A class has ``blocks(X, arrays)``, which returns arrays of matrices or of vectors, one row per trial, and
-``rescale(centres, log_gain)``, which returns centres of features as they are if all signals are multiplied by a gain.
+``rescale(centres, log_gain, shape)``, which returns centres of features as they are if all signals, of a shape
+(n_chans, n_times), are multiplied by a gain.
 Those that are ``supervised`` learn filters from labels first, ``learn(X, y_encoded)``; their signals are rescaled.
 """
 
@@ -53,7 +54,7 @@ class CovarianceFeatures:
         bands = np.concatenate([_band_pass(X, low, high) for low, high in self.bands])
         return list(shrunk_covariances(bands)[:, None])
 
-    def rescale(self, centres, log_gain):
+    def rescale(self, centres, log_gain, shape):
         """Return centres after a gain."""
         return [np.exp(2 * log_gain) * centre for centre in centres]
 
@@ -73,7 +74,7 @@ class PowerFeatures:
         floor = 1e-4 * power.mean(axis=(1, 2), keepdims=True) + _TINY
         return [np.log(power + floor).reshape(len(X), -1)]
 
-    def rescale(self, centres, log_gain):
+    def rescale(self, centres, log_gain, shape):
         """Return centres after a gain."""
         return [centre + 2 * log_gain for centre in centres]
 
@@ -92,11 +93,14 @@ class HjorthFeatures(PowerFeatures):
         """Return the features as one array."""
         powers = [np.diff(X, n=order, axis=-1).var(axis=-1) for order in range(min(3, X.shape[-1]))]
         logs = [np.log(power + 1e-4 * power.mean(axis=1, keepdims=True) + _TINY) for power in powers]
-        return [*super().blocks(X, arrays), np.concatenate([logs[0][:, :0], *np.diff(logs, axis=0)], axis=1)]
+        return [np.concatenate([*super().blocks(X, arrays), *np.diff(logs, axis=0)], axis=1)]
 
-    def rescale(self, centres, log_gain):
+    def rescale(self, centres, log_gain, shape):
         """Return centres after a gain, which only powers depend on."""
-        return [*super().rescale(centres[:1], log_gain), *centres[1:]]
+        n_ratios = shape[0] * (min(3, shape[1]) - 1)
+        return [
+            centre + 2 * log_gain * (np.arange(len(centre)) < len(centre) - n_ratios) for centre in centres
+        ]
 
 
 class HjorthCovarianceFeatures:
@@ -111,10 +115,11 @@ class HjorthCovarianceFeatures:
         """Return the features of both kinds."""
         return [block for features in self.features for block in features.blocks(X, arrays)]
 
-    def rescale(self, centres, log_gain):
+    def rescale(self, centres, log_gain, shape):
         """Return centres after a gain."""
         hjorth, covariance = self.features
-        return [*hjorth.rescale(centres[:2], log_gain), *covariance.rescale(centres[2:], log_gain)]
+        first = hjorth.rescale(centres[:1], log_gain, shape)
+        return [*first, *covariance.rescale(centres[1:], log_gain, shape)]
 
 
 class XdawnFeatures:

@@ -6,6 +6,8 @@ import numpy as np
 
 from braindecode_censor.classical import geometry
 from braindecode_censor.storage.seal import digest
+from braindecode_censor.trials.affine import level_of, summarize
+from braindecode_censor.trials.amplitude import AmplitudePrior
 
 __all__ = ["TrialwiseClassifiers"]
 
@@ -34,50 +36,82 @@ def _feature_key(estimator):
     learned = [
         estimator.arrays_[name].tobytes() for name in ("filters", "responses") if name in estimator.arrays_
     ]
+    if learned and estimator.recentre:  # Their signals are rescaled.
+        learned += [estimator.arrays_["amplitude"].tobytes(), repr(estimator.prior).encode()]
     options = estimator.features, estimator.bands, estimator.windows, estimator.segments, estimator.n_filters
-    return digest(b"".join(learned), repr(options).encode())
+    return digest(b"".join(learned), repr((options, bool(learned and estimator.recentre))).encode())
 
 
 class _Group:
     """Decoders with equal features; equal centres that move equally are kept once."""
 
     def __init__(self, estimators, streams):
-        self.first, self.decoders = estimators[0], []
-        rows = {1: {}, 2: {}}  # vectors, matrices: (block, weight, centre) -> row of the stack
-        for estimator in estimators:
-            weight = estimator.prior + getattr(estimator, "n_target_", 0)
-            weight = (
-                weight if streams and estimator.recentre else np.inf
-            )  # An infinite weight stays where it is.
+        self.first, self.decoders, self.gains = estimators[0], [], _Gains(estimators, streams)
+        rows = {1: {}, 2: {}}  # vectors, matrices: (block, weight, centre, ...) -> row of the stack
+        for k, estimator in enumerate(estimators):
+            # An infinite weight stays where it is.
+            weight = estimator.prior + estimator.n_target_ if streams and estimator.recentre else np.inf
+            moved = self.gains.keys[k] if streams and estimator.recentre else b""
             centres = estimator._centre()
+            # How centres of vectors change with the logarithm of a gain; those of matrices all change alike.
+            units = estimator._rescale(
+                [np.zeros(c.shape[:1]) if c.ndim == 1 else np.ones(1) for c in centres], 1.0
+            )
             coefs = np.split(estimator.arrays_["coef"], np.cumsum([_width(c) for c in centres])[:-1], axis=1)
             terms = []
             for block, (centre, coef) in enumerate(zip(centres, coefs)):
                 stack = rows[centre.ndim]
-                row, _ = stack.setdefault((block, weight, centre.tobytes()), (len(stack), centre))
+                row, *_ = stack.setdefault(
+                    (block, weight, centre.tobytes(), moved), (len(stack), centre, k, units[block])
+                )
                 terms.append((centre.ndim, row, _symmetric(coef, len(centre)) if centre.ndim == 2 else coef))
             self.decoders.append((estimator.arrays_["intercept"], terms))
         self.centres = {ndim: _CENTRES[ndim](stack) for ndim, stack in rows.items() if stack}
 
     def scores(self, trial):
         """Yield the scores of every decoder."""
-        blocks, _ = self.first._blocks(trial)
+        changes = self.gains.step(trial)
+        blocks, _ = self.first._blocks(self.first._scale(trial, self.gains.log_gains[0]))
         means = [block[0] if len(block) == 1 else geometry.mean(block) for block in blocks]
-        differences = {ndim: centres.step(blocks, means) for ndim, centres in self.centres.items()}
+        differences = {ndim: centres.step(blocks, means, changes) for ndim, centres in self.centres.items()}
         for intercept, terms in self.decoders:
             yield intercept + sum(coef @ differences[ndim][row].ravel() for ndim, row, coef in terms)
+
+
+class _Gains:
+    """The subject's gain relative to the population of each decoder, and how it changes with the trials."""
+
+    def __init__(self, estimators, streams):
+        self.amplitude = AmplitudePrior(*np.stack([clf.arrays_["amplitude"] for clf in estimators], axis=1))
+        self.priors = np.array([float(clf.prior) for clf in estimators])
+        self.keys = [clf.arrays_["amplitude"].tobytes() + repr(clf.prior).encode() for clf in estimators]
+        self.log_gains = np.array([clf._log_gain() for clf in estimators])
+        moving = [clf for clf in estimators if streams and clf.recentre]
+        self.target = moving[0]._copy() if moving else None
+
+    def step(self, trial):
+        """Count a trial, and return how the logarithms of the population's part of every centre change."""
+        if self.target is None:
+            return np.zeros(len(self.priors))
+        self.target._count(trial)
+        n_trials, before = self.target.n_target_, self.log_gains
+        level = level_of(summarize(self.target.arrays_["moments"], "subject"), "subject")
+        self.log_gains = self.amplitude.estimate(level, n_trials, self.priors) - self.amplitude.centre
+        return (self.log_gains - before) * self.priors / np.maximum(self.priors + n_trials - 1, 1e-12)
 
 
 class _Vectors:
     """Centres of vectors; the mean difference of a trial's segments is the difference of their mean."""
 
     def __init__(self, rows):
-        self.blocks, weights, _ = zip(*rows)
+        self.blocks, weights, *_ = zip(*rows)
         self.weights = np.array(weights)
-        self.centres = np.stack([centre for _, centre in rows.values()])
+        _, centres, self.owners, units = zip(*rows.values())
+        self.centres, self.units = np.stack(centres), np.isfinite(self.weights)[:, None] * np.stack(units)
 
-    def step(self, blocks, means):
+    def step(self, blocks, means, changes):
         """Move the centres by a trial, and return its differences from them."""
+        self.centres = self.centres + self.units * changes[list(self.owners), None]
         means = np.stack([means[k] for k in self.blocks])
         self.weights += 1
         self.centres = self.centres + (means - self.centres) / self.weights[:, None]
@@ -94,13 +128,17 @@ class _Matrices:
     """
 
     def __init__(self, rows):
-        self.blocks, weights, _ = zip(*rows)
+        self.blocks, weights, *_ = zip(*rows)
         self.weights = np.array(weights)
         self.moving = np.flatnonzero(np.isfinite(self.weights))
-        self.roots, self.inverses = geometry.roots(np.stack([centre for _, centre in rows.values()]))
+        _, centres, self.owners, units = zip(*rows.values())
+        self.scale = np.isfinite(self.weights) * (np.ravel(units) > 1)  # not where signals are rescaled
+        self.roots, self.inverses = geometry.roots(np.stack(centres))
 
-    def step(self, blocks, means):
+    def step(self, blocks, means, changes):
         """Move the centres by a trial, and return the mean tangent vector of its segments, as matrices."""
+        gains = np.exp(self.scale * changes[list(self.owners)])[:, None, None]
+        self.roots, self.inverses = self.roots * gains, self.inverses / gains
         means = np.stack([means[k] for k in self.blocks])
         values, axes = np.linalg.eigh(geometry.whiten(means, self.inverses))
         self.weights += 1

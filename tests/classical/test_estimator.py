@@ -207,11 +207,13 @@ def test_hjorth_features_of_sine_waves():
     """Differences of a sine of angular frequency w have 2 sin(w/2) times its amplitude."""
     w, t = np.array([0.2, 0.5]), np.arange(4000)
     X = np.array([1.0, 3.0])[:, None] * np.sin(w[:, None] * t + 0.3)
-    features = np.concatenate(FEATURES["hjorth"](windows=2).blocks(X[None], {}), axis=1)
+    (features,) = FEATURES["hjorth"](windows=2).blocks(X[None], {})
     expected = 2 * np.log(2 * np.sin(w / 2))
     np.testing.assert_allclose(features[0, -4:], np.tile(expected, 2), atol=0.02)
-    louder = np.concatenate(FEATURES["hjorth"](windows=2).blocks(7 * X[None], {}), axis=1)
+    (louder,) = FEATURES["hjorth"](windows=2).blocks(7 * X[None], {})
     np.testing.assert_allclose(louder - features, [[2 * np.log(7)] * 4 + [0.0] * 4], atol=1e-9)
+    (rescaled,) = FEATURES["hjorth"](windows=2).rescale([features[0]], np.log(7), X.shape)
+    np.testing.assert_allclose(rescaled, louder[0])
 
 
 @pytest.mark.parametrize("recentre", [True, False])
