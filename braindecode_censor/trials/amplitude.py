@@ -49,8 +49,8 @@ class AmplitudePrior(NamedTuple):
         """Return the most probable log-amplitude of a subject whose trials have this one; `prior` as in `adapt`."""
         if not np.isfinite(level):
             return self.centre
-        # The mean of trials settles faster than that of independent ones, because classes take turns.
-        precision, estimate = (n_trials / self.trial_spread) ** 2, level
+        # The first trials tell less and later ones more than independent ones would, because classes take turns.
+        precision, estimate = (n_trials / (2 * self.trial_spread)) ** 2, level
         for _ in range(_N_ITERATIONS):  # Student's t as a mixture of normal distributions
             weight = (
                 prior / _PRIOR * (_DEGREES + 1) / (_DEGREES * self.spread**2 + (estimate - self.centre) ** 2)

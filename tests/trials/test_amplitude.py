@@ -14,7 +14,7 @@ PRIOR = AmplitudePrior(2.0, 0.35, 0.7)
 @pytest.mark.parametrize("n_trials", [1, 5, 40])
 def test_estimate_is_a_mode_of_the_posterior(level, n_trials):
     def loss(x):
-        scale = PRIOR.trial_spread / n_trials
+        scale = 2 * PRIOR.trial_spread / n_trials
         return -t.logpdf(x, 3, PRIOR.centre, PRIOR.spread) - norm.logpdf(level, x, scale)
 
     estimate = PRIOR.estimate(level, n_trials)
@@ -24,7 +24,9 @@ def test_estimate_is_a_mode_of_the_posterior(level, n_trials):
 
 def test_other_amplifier_is_believed_and_loud_gesture_is_not():
     far, loud = np.log(100), 0.7
-    assert PRIOR.estimate(2 + far, 1) > 2 + 0.85 * far
+    assert PRIOR.estimate(2 + far, 2) > 2 + 0.85 * far
+    assert PRIOR._replace(trial_spread=0.15).estimate(2 + far, 1) > 2 + 0.95 * far
+    assert PRIOR.estimate(2 + far, 3) > 2 + 0.95 * far
     assert PRIOR.estimate(2 - far, 20) == pytest.approx(2 - far, abs=0.02)
     assert PRIOR.estimate(2 + loud, 1) < 2 + 0.5 * loud
     assert PRIOR.estimate(2 + loud, 50) == pytest.approx(2 + loud, abs=0.02)
