@@ -25,9 +25,9 @@ class TrialwiseClassifiers:
             groups[_key(estimator)].append(k)
         self._groups = [(idx, _Group([estimators[k] for k in idx], streams)) for idx in groups.values()]
 
-    def __call__(self, trial):
+    def __call__(self, trial, learn=True):
         """Return the probabilities of a trial of shape (1, n_chans, n_times), one array per decoder."""
-        moments, _ = mean_description([trial], "subject")
+        moments = mean_description([trial], "subject")[0] if learn else None
         scores = {k: row for idx, group in self._groups for k, row in zip(idx, group.scores(trial, moments))}
         powers = [np.exp(scores[k] - scores[k].max()) for k in range(len(scores))]
         return [row / row.sum() for row in powers]
@@ -67,10 +67,12 @@ class _Group:
         self.matrices = _Matrices(matrices, self.centres, estimators, self.moves) if matrices else None
 
     def scores(self, trial, moments):
-        """Yield the scores of every decoder, after a step of the centres."""
-        if self.moves:
+        """Yield the scores of every decoder, after a step of the centres if there are moments of the trial."""
+        learns = self.moves and moments is not None
+        if learns:
             self.n_trials += 1
             self.moments = self.moments + (moments - self.moments) / self.n_trials
+        if self.moves and self.n_trials:
             level = level_of(summarize(self.moments, "subject"), "subject")
             priors = [(AmplitudePrior(*e.arrays_["amplitude"]), e.prior) for e in self.estimators]
             log_gains = [one.estimate(level, self.n_trials, prior) - one.centre for one, prior in priors]
@@ -79,15 +81,17 @@ class _Group:
         blocks, _ = self.first._blocks(self.first._scale(trial, log_gains[0]))
         means = [block[0] if len(block) == 1 else geometry.mean(block) for block in blocks]
         vectors = [mean for mean, is_vector in zip(means, self.is_vector) if is_vector]
-        if self.moves:
+        if learns:
             pairs = zip(vectors, self.vectors)
             self.vectors = [old + (mean - old) / self.n_trials for mean, old in pairs]
         if self.matrices is not None:
-            tangents = self.matrices.step(
-                *(_choose(x, self.is_vector) for x in (blocks, means)), self.n_trials
-            )
+            if learns:
+                self.matrices.move(_choose(means, self.is_vector), self.n_trials)
+            tangents = self.matrices.tangents(_choose(blocks, self.is_vector))
         for k, (estimator, log_gain) in enumerate(zip(self.estimators, log_gains)):
-            own = 1 - self.n_trials / (self.n_trials + estimator.prior) if self.moves else 1.0
+            own = (
+                1 - self.n_trials / (self.n_trials + estimator.prior) if self.moves and self.n_trials else 1.0
+            )
             centres = estimator._rescale(self.centres[k], log_gain) if self.moves else self.centres[k]
             centres = [centre for centre in centres if centre.ndim == 1]
             scores, coefs = estimator.arrays_["intercept"], self.coefs[k]
@@ -111,7 +115,7 @@ class _Matrices:
     """
 
     def __init__(self, subject, centres, estimators, moves):
-        self.moves, self.rows, distinct = moves, [], {}
+        self.rows, distinct = [], {}
         for estimator, own in zip(estimators, centres):
             populations = enumerate(centre for centre in own if centre.ndim == 2)
             keys = [(block, estimator.prior, matrix.tobytes()) for block, matrix in populations]
@@ -122,19 +126,18 @@ class _Matrices:
         self.blocks, self.priors = list(self.blocks), np.array(priors)
         self.roots, self.inverses = geometry.roots(np.stack([matrix for _, matrix in distinct.values()]))
         self.subject, self.subject_roots = np.stack(subject), None
+        self.whitening = self.inverses
+        if moves and estimators[0].n_target_:
+            self._shrink(estimators[0].n_target_)
 
-    def step(self, blocks, means, n_trials):
-        """Return the mean tangent vectors of a trial's segments, as matrices, after a step of the centres."""
-        inverses, means = self.inverses, np.stack(means)
-        if self.moves:
-            self._move(means, n_trials)
-            fractions = n_trials / (n_trials + self.priors)
-            factors = _step(self.roots, inverses, self.subject[self.blocks], fractions)
-            inverses = geometry.roots(factors @ np.swapaxes(factors, 1, 2))[1]
+    def tangents(self, blocks):
+        """Return the mean tangent vectors of a trial's segments, as matrices."""
         segments = np.stack([blocks[k] for k in self.blocks], axis=1)
-        return geometry.logarithm(geometry.whiten(segments, inverses)).mean(axis=0)
+        return geometry.logarithm(geometry.whiten(segments, self.whitening)).mean(axis=0)
 
-    def _move(self, means, n_trials):
+    def move(self, means, n_trials):
+        """Add a trial to the subject's centres."""
+        means = np.stack(means)
         if n_trials == 1:
             self.subject = means
         else:
@@ -142,6 +145,13 @@ class _Matrices:
             factors = _step(*self.subject_roots, means, np.full(len(means), 1 / n_trials))
             self.subject = factors @ np.swapaxes(factors, 1, 2)
         self.subject_roots = geometry.roots(self.subject)
+        self._shrink(n_trials)
+
+    def _shrink(self, n_trials):
+        """Set the inverse roots of the centres between the populations' and the subject's."""
+        fractions = n_trials / (n_trials + self.priors)
+        factors = _step(self.roots, self.inverses, self.subject[self.blocks], fractions)
+        self.whitening = geometry.roots(factors @ np.swapaxes(factors, 1, 2))[1]
 
 
 def _step(roots, inverses, ends, fractions):

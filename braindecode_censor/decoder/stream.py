@@ -47,25 +47,28 @@ class TrialwiseEnsemble:
         # Networks cannot be pickled; this is what keeps a copy of a decoder that has decoded a single trial possible.
         return TrialwiseEnsemble, (self.ensemble, self.streams)
 
-    def trial_probabilities(self, trial):
-        """Return the probabilities of one trial (1, n_chans, n_times), shape (n_models, n_classes)."""
+    def trial_probabilities(self, trial, learn=True):
+        """Return the probabilities of one trial (1, n_chans, n_times), shape (n_models, n_classes).
+
+        A stream adapts to the trial first, unless ``learn`` is False.
+        """
         probabilities = np.zeros((len(self.models), self.n_classes))
         for idx, part in self._parts:
-            for k, row in zip(idx, part(trial)):
+            for k, row in zip(idx, part(trial, self.streams and learn)):
                 probabilities[k, self._columns[k]] = row
         return probabilities
 
-    def predict_proba(self, signals):
+    def predict_proba(self, signals, learn=True):
         """Return the average of the models' probabilities, trial after trial."""
         with quiet():
-            return np.stack([self.weights @ self.trial_probabilities(trial[None]) for trial in signals])
+            return np.stack([self.weights @ self.trial_probabilities(x[None], learn) for x in signals])
 
 
 class _Networks:
     """Networks on the CPU with a softmax, called without skorch; equal EEGNets run as one."""
 
     def __init__(self, estimators, streams):
-        self.normalize = TrialwiseNormalizers([clf.normalizer_ for clf in estimators], streams)
+        self.normalize = TrialwiseNormalizers([clf.normalizer_ for clf in estimators])
         groups = defaultdict(list)
         for k, clf in enumerate(estimators):
             groups[stack_key(whole_module(clf.module_)) or k].append(k)
@@ -75,12 +78,12 @@ class _Networks:
             self.groups.append((idx, make([estimators[k] for k in idx], streams)))
 
     @torch.no_grad()
-    def __call__(self, trial):
+    def __call__(self, trial, learn):
         """Return the probabilities of a trial, one array per network."""
-        signals = [torch.as_tensor(x[0], dtype=torch.float32) for x in self.normalize(trial)]
+        signals = [torch.as_tensor(x[0], dtype=torch.float32) for x in self.normalize(trial, learn)]
         rows = [None] * len(signals)
         for idx, network in self.groups:
-            scores = network(torch.stack([signals[k] for k in idx]))
+            scores = network(torch.stack([signals[k] for k in idx]), learn)
             for k, row in zip(idx, torch.softmax(scores, 1).numpy()):
                 rows[k] = row
         return rows
@@ -99,9 +102,14 @@ def _stack(estimators, streams):
 def _alone(estimators, streams):
     clf = copy.deepcopy(estimators[0]) if streams else estimators[0]
     module = whole_module(clf.module_).eval()
-    if streams:
-        stream_batch_norms(module, _silence(clf), clf.prior)
-    return module
+    statistics = stream_batch_norms(module, _silence(clf), clf.prior) if streams else []
+
+    def scores(x, learn):
+        for one in statistics:
+            one.is_learning = learn
+        return module(x)
+
+    return scores
 
 
 def _silence(clf):
@@ -113,11 +121,12 @@ class _Others:
     """Models that have nothing in common: the estimators themselves, or their streams."""
 
     def __init__(self, estimators, streams):
-        self.decoders = [clf.stream() if streams and hasattr(clf, "stream") else clf for clf in estimators]
+        self.estimators = estimators
+        self.streams = [clf.stream() if streams and hasattr(clf, "stream") else clf for clf in estimators]
 
-    def __call__(self, trial):
-        """Return the probabilities of a trial, one array per model."""
-        return [decoder.predict_proba(trial)[0] for decoder in self.decoders]
+    def __call__(self, trial, learn):
+        """Return the probabilities of a trial, one array per model; a stream cannot decode without learning."""
+        return [decoder.predict_proba(trial)[0] for decoder in (self.streams if learn else self.estimators)]
 
 
 _PARTS = {"classical": TrialwiseClassifiers, "network": _Networks, "other": _Others}

@@ -63,18 +63,18 @@ class StackedEEGNets:
         self.coef, self.intercept = self.coef + coefs, self.intercept + intercepts
 
     @torch.no_grad()
-    def __call__(self, x):
+    def __call__(self, x, learn=True):
         """Return the scores (R, n_classes) of normalised signals (R, n_chans, n_times), one trial per network."""
         net, n_nets = self.first, len(x)
         norm = self.norms[0]
-        scale, shift = norm.affine if norm.priors is None else norm.update(*self.bank.power(x))
+        scale, shift = norm.update(*self.bank.power(x)) if learn and norm.priors is not None else norm.affine
         h = self.bank(torch.bmm(self.mixing, x).view(n_nets, net.F1, net.D, -1))
         offset = shift.unsqueeze(2) * self.sums
         h = torch.addcmul(offset.unsqueeze(3), h, scale[..., None, None]).flatten(1, 2)
-        h = F.avg_pool1d(F.elu(self.norms[1](h), net.elu_1.alpha), net.pool_1.kernel_size[1])
+        h = F.avg_pool1d(F.elu(self.norms[1](h, learn), net.elu_1.alpha), net.pool_1.kernel_size[1])
         padding = net.depthwise_kernel_length // 2
         h = F.conv1d(h.view(1, -1, h.shape[-1]), self.separable, padding=padding, groups=n_nets)
-        h = self.norms[2](h.view(n_nets, net.F2, -1))
+        h = self.norms[2](h.view(n_nets, net.F2, -1), learn)
         h = F.avg_pool1d(F.elu(h, net.elu_2.alpha), net.pool_2.kernel_size[1])
         return torch.baddbmm(self.intercept.unsqueeze(2), self.coef, h.reshape(n_nets, -1, 1)).squeeze(2)
 
@@ -146,10 +146,10 @@ class _Norms:
         )
         self._set_affine()
 
-    def __call__(self, h):
+    def __call__(self, h, learn):
         """Return normalised inputs (R, n_features, n_numbers), after an update by them."""
         scale, shift = self.affine
-        if self.priors is not None:
+        if learn and self.priors is not None:
             wide = h.double()
             scale, shift = self.update(wide.sum(2), wide.square().sum(2), h.shape[2])
         return torch.addcmul(shift.unsqueeze(2), h, scale.unsqueeze(2))

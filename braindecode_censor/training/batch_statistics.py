@@ -22,6 +22,8 @@ class SubjectStatistics:
     where m and v are the subject's mean and variance, and μ and σ² the running statistics after training.
     """
 
+    is_learning = True
+
     def __init__(self, layer, prior):
         self.layer, self.prior = layer, prior
         # The layer's own change, so these are copies.
@@ -123,13 +125,21 @@ def _collect_by_hook(layer, statistics):
 
 @torch.no_grad()
 def stream_batch_norms(module, x, prior):
-    """Add hooks by which every batch norm updates its statistics with each trial before it normalises the trial."""
+    """Add hooks by which every batch norm updates its statistics with each trial before it normalises the trial.
+
+    Return the statistics, whose ``is_learning`` switches this off and on.
+    """
+    every = []
     for layer in find_batch_norms(module, x):
         statistics = SubjectStatistics(layer, prior)
 
         def update(_, inputs, statistics=statistics):
+            if not statistics.is_learning:
+                return
             statistics.add(_, inputs)
             statistics.n_trials += 1
             statistics.write()
 
         layer.register_forward_pre_hook(update)
+        every.append(statistics)
+    return every

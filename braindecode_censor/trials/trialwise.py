@@ -8,13 +8,10 @@ __all__ = ["TrialwiseNormalizers"]
 
 
 class TrialwiseNormalizers:
-    """Fitted normalisers whose statistics of the subject, and equal maps, are computed once; they do not change.
+    """Fitted normalisers whose statistics of the subject, and equal maps, are computed once; they do not change."""
 
-    With ``streams`` every trial is added to the subject's statistics before it is normalised.
-    """
-
-    def __init__(self, normalizers, streams):
-        self.streams, self._leaders, self._distinct, self.places = streams, {}, [], []
+    def __init__(self, normalizers):
+        self._leaders, self._distinct, self.places = {}, [], []
         by_key = {}
         for normalizer in normalizers:
             is_subjectwise = normalizer.strategy in SUBJECTWISE
@@ -29,15 +26,15 @@ class TrialwiseNormalizers:
             self.places.append(by_key[key])
         self._maps = None
 
-    def __call__(self, trial):
-        """Return a trial (1, n_chans, n_times), normalised by every normaliser."""
-        if self.streams:
+    def __call__(self, trial, learn):
+        """Return a trial (1, n_chans, n_times) by every normaliser, whose statistics it may be added to first."""
+        if learn:
             for leader in self._leaders.values():
                 leader._add_to_target(trial)
             for own, leader in self._distinct:
                 if leader is not None:
                     own.target_, own.n_target_ = leader.target_, leader.n_target_
-        if self.streams or self._maps is None:
+        if learn or self._maps is None:
             self._maps = [own.affine or TRIALWISE[own.strategy] for own, _ in self._distinct]
         normalized = [one(trial) for one in self._maps]
         return [normalized[k] for k in self.places]

@@ -105,3 +105,19 @@ def test_trials_change_neither_the_ensemble_nor_another_stream():
     first, second = (TrialwiseEnsemble(ensemble, True).predict_proba(trials) for _ in range(2))
     np.testing.assert_array_equal(first, second)
     np.testing.assert_array_equal(ensemble.predict_proba(trials), before)
+
+
+def test_a_trial_that_is_not_learned_changes_nothing():
+    ensemble = fit(
+        ["subject", "euclidean", "riemann", "hjorth", "hjorth-riemann", "xdawn", "shallow-subject"]
+    )
+    trials = new_trials(6)
+    decoder, same = (TrialwiseEnsemble(ensemble, True) for _ in range(2))
+    general = TrialwiseEnsemble(ensemble, False).predict_proba(trials[:1])
+    np.testing.assert_allclose(decoder.predict_proba(trials[:1], learn=False), general, atol=1e-6)
+    for trial in trials[:-1]:
+        learned = same.predict_proba(trial[None])
+        np.testing.assert_array_equal(decoder.predict_proba(trial[None]), learned)
+        # The statistics already hold the trial, so decoding it again without learning is the same.
+        np.testing.assert_allclose(decoder.predict_proba(trial[None], learn=False), learned, atol=1e-6)
+        decoder.predict_proba(trials[-1:], learn=False)
