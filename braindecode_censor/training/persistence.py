@@ -179,8 +179,14 @@ def unsaved_params(clf):
         name: value
         for name, value in clf.get_params(deep=False).items()
         if name not in saved["params"] | saved["options"]
-        and (name.startswith("module__") or (name in _DECIDING and value is not getattr(default, name)))
+        and (
+            name.startswith("module__") or (name in _DECIDING and not _is_same(value, getattr(default, name)))
+        )
     }
+
+
+def _is_same(value, default):
+    return value is default or (isinstance(value, str) and value == default)  # a text that came from a worker
 
 
 def _plain_params(clf):
