@@ -19,7 +19,7 @@ def end_with(parent):
     if parent == os.getpid() or any(thread.name == "end_with" for thread in threading.enumerate()):
         return
     if sys.platform == "linux":  # Imports hold Python's lock for seconds, and the thread waits for it.
-        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: the kernel ends it
     try:
         process = psutil.Process(parent)
     except psutil.NoSuchProcess:
