@@ -379,7 +379,7 @@ class SubjectNormalizer(PlainAttributes, TransformerMixin, BaseEstimator):
         settings = {**self.get_params(), "n_chans": self.n_chans_, "n_target": self.n_target_}
         return {
             "settings": settings,
-            "arrays": {name: array for name, array in arrays.items() if array is not None},
+            "arrays": {name: array for name, array in arrays.items() if np.size(array) and array is not None},
         }
 
     @classmethod
@@ -398,8 +398,9 @@ class SubjectNormalizer(PlainAttributes, TransformerMixin, BaseEstimator):
         """
         settings, arrays = dict(state["settings"]), state["arrays"]
         n_target, statistics = settings.pop("n_target"), arrays.get("statistics")
-        if (statistics is None) != (settings["strategy"] in TRIALWISE):
-            raise ValueError(f"statistics do not belong to strategy={settings['strategy']!r}.")
+        needed = set() if settings["strategy"] in TRIALWISE else {"statistics", "spreads"}
+        if arrays.keys() - {"target"} != needed:
+            raise ValueError(f"strategy={settings['strategy']!r} has {sorted(needed)}, not {sorted(arrays)}.")
         check_size("n_target", n_target, 0)
         for name, array in arrays.items():
             shapes = {"statistics": statistics.shape, "spreads": statistics.shape[:1]}

@@ -437,3 +437,14 @@ def test_bad_signals(fitted, target, strategy, method):
         act(spoilt)
     with pytest.raises(ValueError, match=r"X has shape \(0, 4, 60\)"):
         act(target[:0])
+
+
+@pytest.mark.parametrize("strategy", ["trial", "subject"])
+def test_state_of_a_normaliser_made_from_statistics_is_read_again(strategy):
+    """As fleets make them, without statistics where a strategy needs none."""
+    X, subjects = np.random.default_rng(0).normal(size=(12, 3, 50)), np.repeat([1, 2], 6)
+    made = SubjectNormalizer(strategy).fit(X, subjects=subjects)
+    if strategy == "trial":
+        made = SubjectNormalizer.from_statistics(strategy, [], None, 3)
+    again = SubjectNormalizer.from_state(made.get_state())
+    np.testing.assert_array_equal(again.adapt(X).transform(X), made.adapt(X).transform(X))
