@@ -10,7 +10,7 @@ from subjects import mixed_subjects
 import braindecode_censor as bc
 from braindecode_censor.trials.quality import TrialsWarning
 
-X, Y, SUBJECTS = mixed_subjects(10, 24, effect=1.6)
+X, Y, SUBJECTS = mixed_subjects(10, 24, effect=1.3)
 NEW, SPOILT = SUBJECTS > 7, SUBJECTS == 3
 NETWORK = {
     "name": "net",
