@@ -30,6 +30,7 @@ _FLOOR = 1e-4  # of a probability
 _STEPS, _STEP = 50, 0.7  # of the offset's fixed point
 _EM_STEPS = 20
 _CONFIDENT = 2  # power of the soft labels
+_KNOWN = 4  # soft labels that a known one counts as
 _PULL = 0.05  # of the weights, towards the ensemble's own answer
 _NOTHING = 0.01  # weight that is as good as none
 
@@ -109,7 +110,8 @@ def teach(logs, kernels, proportions=None, y=None):
     weights = np.ones(n_trials)
     if proportions is not None:
         weights = (labels / np.maximum(labels.sum(axis=0), 1)).sum(axis=1)
-        weights /= weights.mean()
+    weights[is_known] *= _KNOWN
+    weights /= weights.mean()
     return Lesson(logs, offset, [None if k is None else regress(k, labels, weights) for k in kernels])
 
 
