@@ -24,6 +24,7 @@ from braindecode_censor.decoder.ensemble import Ensemble, Model, select_models
 from braindecode_censor.decoder.expectation import expect, find_shared_trials
 from braindecode_censor.decoder.input import check_subjects, describe_input, missing_channels, read_input
 from braindecode_censor.decoder.leaderboard import make_leaderboard
+from braindecode_censor.decoder.preparation import describe_preparation
 from braindecode_censor.decoder.stream import StreamingDecoder, TrialwiseEnsemble
 from braindecode_censor.run.model import find_device, unpack_model
 from braindecode_censor.run.training import TARGETS, TrialData
@@ -82,6 +83,9 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         Sampling rate of arrays in samples per second; Epochs know theirs. None takes 128 for the lengths of filters.
     ch_names : list of str or None
         Channel names of arrays; Epochs know theirs.
+    preparation : dict or None
+        How the signals were prepared, as far as Epochs do not tell, for live decoding: the entries of
+        :class:`~braindecode_censor.decoder.preparation.Preparation`, such as ``{"sos": sos, "phase": "causal"}``.
     verbose : int
         1 shows a progress bar on a terminal, 0 nothing.
 
@@ -131,6 +135,7 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         partners=4,
         sfreq=None,
         ch_names=None,
+        preparation=None,
         verbose=1,
     ):
         self.target = target
@@ -145,6 +150,7 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         self.partners = partners
         self.sfreq = sfreq
         self.ch_names = ch_names
+        self.preparation = preparation
         self.verbose = verbose
 
     def fit(
@@ -190,6 +196,7 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         signals, targets = read_signals(X)
         y, subjects = check_subjects(X, signals, targets, y, subjects)
         self.input_ = describe_input(X, signals, self.sfreq, self.ch_names)
+        self.input_.preparation = describe_preparation(X, self.preparation, np.unique(y))
         check_trials(signals, y, subjects, self.input_.ch_names)
         trials = self._fold(signals, y, subjects)
         store = None if self.folder is None else Store(self.folder)
