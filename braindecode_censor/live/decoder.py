@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from braindecode_censor.live.engine import Decision, Engine
+from braindecode_censor.live.engine import Decision, Engine, load_decoder
 from braindecode_censor.live.source import LslOutlet, LslSource, clock
 from braindecode_censor.live.table import make_table
 
@@ -90,9 +90,10 @@ class LiveDecoder:
         self.decisions, self.source = [], None
 
     def __enter__(self):
+        clf = load_decoder(self.decoder)  # First, because it takes longer than to connect.
         self.source = LslSource(self.stream, self.events, self.units, self.dejitter)
         try:
-            self.engine = Engine(self.decoder, self.source.unit, every=self.every, **self.rules)
+            self.engine = Engine(clf, self.source.unit, every=self.every, **self.rules)
             self.source.arrange(self.engine.input)
         except Exception:
             self.source.close()
@@ -109,7 +110,7 @@ class LiveDecoder:
     def __iter__(self):
         if self.source is None:
             raise RuntimeError("Open the streams first: with live: for decision in live: ...")
-        start, was_silent = clock(), False
+        start, was_silent = self.source.listen(), False
         while self.seconds is None or clock() - start < self.seconds:
             samples, stamps, markers = self.source.pull()
             for marker in markers:

@@ -12,7 +12,7 @@ from braindecode_censor.decoder.stream import TrialwiseEnsemble
 from braindecode_censor.live.decide import Decide
 from braindecode_censor.live.windows import Windows
 
-__all__ = ["UNITS", "Decision", "Engine", "arrange"]
+__all__ = ["UNITS", "Decision", "Engine", "arrange", "load_decoder"]
 
 #: Unit -> volts.
 UNITS = {"V": 1.0, "mV": 1e-3, "uV": 1e-6, "nV": 1e-9}
@@ -66,9 +66,7 @@ class Engine:
         learn=True,
         filter=None,
     ):
-        clf = decoder
-        if not isinstance(decoder, AutoTransferClassifier):
-            clf = AutoTransferClassifier.load(decoder)
+        clf = load_decoder(decoder)
         self.input, self.classes, self.learn = clf.input_, clf.classes_, learn and not clf.adapted_
         if self.input.sfreq is None:
             raise ValueError("The decoder does not know its sampling rate: fit it with sfreq=, or on Epochs.")
@@ -182,6 +180,11 @@ class _CausalFilter:
         filtered, self._state = sosfilt(self.sos, samples, axis=0, zi=self._state)
         filtered[is_bad] = np.nan
         return filtered
+
+
+def load_decoder(decoder):
+    """Return a decoder, read from its folder if it is none yet."""
+    return decoder if isinstance(decoder, AutoTransferClassifier) else AutoTransferClassifier.load(decoder)
 
 
 def arrange(owner, names, sfreq, input_format):

@@ -56,7 +56,8 @@ class LslSource:
         except Exception:
             self.close()
             raise
-        self._channels, self._heard, self.is_silent = None, clock(), False
+        self._channels, self.is_silent = None, False
+        self.listen()
 
     def _open(self, name, kind, flags):
         lsl = _lsl()
@@ -88,6 +89,11 @@ class LslSource:
         if input_format.ch_names is None and self.info.n_channels != input_format.n_chans:
             names = names[: self.info.n_channels]
         self._channels = arrange(f"The stream {self.info.name!r}", names, self.info.sfreq, input_format)
+
+    def listen(self):
+        """Return the time from which silence counts."""
+        self._heard = clock()
+        return self._heard
 
     def pull(self):
         """Return new samples (n, n_chans), their stamps, and new markers as pairs of time and value."""

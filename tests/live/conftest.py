@@ -13,7 +13,9 @@ from shared import once, set_home
 
 SFREQ, N_CHANS, N_TIMES = 64.0, 4, 48
 NAMES = ["C3", "Cz", "C4", "Pz"]
-_CONFIG = "[ports]\nIPv6 = disable\n[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {{127.0.0.1}}\nSessionID = {session}\n"
+# Where loopback has no multicast, several outlets are found as known peers alone.
+_CONFIG = "[ports]\nIPv6 = disable\n[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {{127.0.0.1}}\n"
+_CONFIG += "SessionID = {session}\n"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -41,7 +43,7 @@ def make_recording(n_trials, seed=0, subject=0):
     samples = rng.normal(size=(n_trials * gap + 96, N_CHANS))
     markers = [(40 + k * gap, ("left", "right")[k % 2]) for k in range(n_trials)]
     for sample, name in markers:
-        samples[sample : sample + N_TIMES, 0 if name == "left" else 2] *= 4
+        samples[sample : sample + N_TIMES, 0 if name == "left" else 2] *= 12
     return 10 * samples @ mixing.T, markers
 
 

@@ -18,7 +18,7 @@ def main():
         "--lose", type=int, nargs=2, default=(0, 0), help="first sample and number of lost ones"
     )
     parser.add_argument("--silent", type=float, nargs=2, default=(0, 0), help="sample and seconds of silence")
-    parser.add_argument("--wait", type=float, default=1.5, help="seconds before the first sample")
+    parser.add_argument("--wait", type=float, default=0.3, help="seconds before the first sample")
     args = parser.parse_args()
     data = np.load(args.path)
     samples, sfreq, names = data["samples"].astype(np.float32), float(data["sfreq"]), data["names"].tolist()
