@@ -133,8 +133,8 @@ class Windows:
 def _steps(residuals, interval):
     """Return at which samples stamps step by about a sample or more for good, more than their jitter does.
 
-    Where stamps are regular, a loss is a jump between two samples. Where they jitter, the means of the blocks before and
-    after a loss differ.
+    Where stamps are regular, a loss is a jump between two samples. Where they jitter, the means of the blocks before
+    and after a loss differ.
     """
     size = min(_BLOCK, len(residuals) // 4)
     if size < 1:

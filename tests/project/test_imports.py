@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "braindecode_censor"
 # A subpackage may import those of lower layers. `datasets` imports none of them.
 FLOORS = ["_check _version datasets", "storage numerics", "penalties encoders trials", "classical training"]
-FLOORS += ["fleet", "run", "search", "decoder", "paper", "cli"]
+FLOORS += ["fleet", "run", "search", "decoder", "paper live", "cli"]
 LAYERS = {name: layer for layer, names in enumerate(FLOORS) for name in names.split()}
 # The report of the paper's experiment draws the figures, and they read its tables.
 SAME_LAYER = {"figures": "paper"}
