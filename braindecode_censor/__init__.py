@@ -14,6 +14,8 @@ _MODULES = {
     "AutoTransfer": "paper.experiment",
     "AutoTransferClassifier": "decoder.classifier",
     "CensoredEEGClassifier": "training.classifier",
+    "LiveDecoder": "live.decoder",
+    "replay": "live.replay",
     "CensoredLoss": "penalties.loss",
     "Censor": "training.callback",
     "FastEEGNet": "encoders.eegnet",

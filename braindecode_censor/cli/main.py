@@ -7,7 +7,7 @@ import warnings
 from contextlib import contextmanager
 
 from braindecode_censor._version import __version__
-from braindecode_censor.cli import datasets, decoder, experiment, pipelines
+from braindecode_censor.cli import datasets, decoder, experiment, live, pipelines
 
 
 def build_parser():
@@ -17,7 +17,7 @@ def build_parser():
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (decoder, experiment, datasets, pipelines):
+    for module in (decoder, live, experiment, datasets, pipelines):
         module.add_commands(commands)
     return parser
 

@@ -26,6 +26,7 @@ from braindecode_censor.decoder.ensemble import Ensemble, Model, select_models
 from braindecode_censor.decoder.expectation import expect, find_shared_trials
 from braindecode_censor.decoder.input import check_subjects, describe_input, missing_channels, read_input
 from braindecode_censor.decoder.leaderboard import make_leaderboard
+from braindecode_censor.decoder.preparation import describe_preparation
 from braindecode_censor.decoder.stream import StreamingDecoder, TrialwiseEnsemble
 from braindecode_censor.decoder.taught import TaughtStream, teach_subject
 from braindecode_censor.decoder.teacher import check_proportions
@@ -91,6 +92,9 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         Learn from a new subject's trials what the ensemble does not know: the offset for the expected class
         proportions, and regressions on views of the trials. The weights of both are learned on held-out subjects.
         Without target data it makes no difference.
+    preparation : dict or None
+        How the signals were prepared, as far as Epochs do not tell, for live decoding: the entries of
+        :class:`~braindecode_censor.decoder.preparation.Preparation`, such as ``{"sos": sos, "phase": "causal"}``.
     verbose : int
         1 shows a progress bar on a terminal, 0 nothing.
 
@@ -146,6 +150,7 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         sfreq=None,
         ch_names=None,
         taught=True,
+        preparation=None,
         verbose=1,
     ):
         self.target = target
@@ -161,6 +166,7 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         self.sfreq = sfreq
         self.ch_names = ch_names
         self.taught = taught
+        self.preparation = preparation
         self.verbose = verbose
 
     def fit(
@@ -206,6 +212,7 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         signals, targets = read_signals(X)
         y, subjects = check_subjects(X, signals, targets, y, subjects)
         self.input_ = describe_input(X, signals, self.sfreq, self.ch_names)
+        self.input_.preparation = describe_preparation(X, self.preparation, np.unique(y))
         check_trials(signals, y, subjects, self.input_.ch_names)
         trials = self._fold(signals, y, subjects)
         store = None if self.folder is None else Store(self.folder)

@@ -1,6 +1,6 @@
 """The input of a decoder: trials with the channels, in the order and of the length that it was fitted with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import mne
 import numpy as np
@@ -8,6 +8,7 @@ from braindecode.datasets import BaseConcatDataset
 
 from braindecode_censor._check import check_complete
 from braindecode_censor.decoder.caps import arrange_channels
+from braindecode_censor.decoder.preparation import Preparation
 from braindecode_censor.storage.schema import Positive, Size
 from braindecode_censor.trials.dataset import check_labels, check_sense, read_signals, signal_names
 from braindecode_censor.trials.quality import check_trials, typical_amplitude
@@ -32,6 +33,7 @@ class InputFormat:
     ch_names: list[str] | None = None
     sfreq: Positive | None = None
     amplitude: Positive | None = None
+    preparation: Preparation = field(default_factory=Preparation)
 
 
 def describe_input(X, signals, sfreq=None, ch_names=None):

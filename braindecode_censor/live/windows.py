@@ -133,15 +133,17 @@ class Windows:
 def _steps(residuals, interval):
     """Return at which samples stamps step by about a sample or more for good, more than their jitter does.
 
-    Jumps from sample to sample show losses in regular stamps. Where stamps jitter, the means of blocks do.
+    Where stamps are regular, a loss is a jump between two samples. Where they jitter, the means of the blocks before
+    and after a loss differ.
     """
-    jumps = np.abs(np.diff(residuals, prepend=residuals[0]))
-    steps = jumps > max(_STEP * interval, 1.5 * np.quantile(jumps, 0.98))
     size = min(_BLOCK, len(residuals) // 4)
-    if steps.any() or size < 4:
-        return steps
+    if size < 1:
+        return np.zeros(len(residuals), dtype=bool)
     means = np.convolve(residuals, np.ones(size) / size, "valid")
-    differences = np.abs(means[size:] - means[:-size])
-    threshold = max(_STEP * interval, 6 * np.median(differences))
-    steps[size : size + len(differences)] |= differences > threshold
+    jitter = np.median(np.abs(residuals[size:] - means[:-1]))
+    steps = np.abs(np.diff(residuals, prepend=residuals[0])) > max(_STEP * interval, 6 * jitter)
+    if not steps.any():
+        differences = np.abs(means[size:] - means[:-size])
+        threshold = max(_STEP * interval, 6 * np.median(differences))
+        steps[size : size + len(differences)] = differences > threshold
     return steps

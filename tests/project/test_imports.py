@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -11,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "braindecode_censor"
 # A subpackage may import those of lower layers. `datasets` imports none of them.
 FLOORS = ["_check _version datasets", "storage numerics", "penalties encoders trials", "classical training"]
-FLOORS += ["fleet", "run", "search", "decoder", "paper", "cli"]
+FLOORS += ["fleet", "run", "search", "decoder", "paper live", "cli"]
 LAYERS = {name: layer for layer, names in enumerate(FLOORS) for name in names.split()}
 # The report of the paper's experiment draws the figures, and they read its tables.
 SAME_LAYER = {"figures": "paper"}
@@ -141,3 +143,18 @@ def test_no_module_needs_unix_or_torch_in_the_data_layer():
 def test_few_modules_lie_on_top_and_no_file_is_long():
     assert len(list((ROOT / PACKAGE).glob("*.py"))) <= 6
     assert {name for name, text in sources() if len(text.splitlines()) > 450} == set()
+
+
+def test_a_loaded_decoder_imports_no_search_no_paper_and_no_figures():
+    modules = dict(sources())
+    for name in ("decoder.folder", "live.decoder", "live.replay"):
+        rooms = {subpackage(module) for module in reached(f"{PACKAGE}.{name}", modules)}
+        assert not rooms & {"search", "paper", "cli", "datasets"}, name
+    names = ("moabb", "matplotlib", "pyriemann")
+    code = f"import sys, {PACKAGE}.live.replay; print(*(m for m in {names} if m in sys.modules))"
+    out = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert out.stdout.split() == []
+    used = [name for name, text in modules.items() if "mne_lsl" in text]
+    assert used == [f"{PACKAGE}.live.source"]

@@ -1,0 +1,95 @@
+"""LSL on loopback alone, in a session of its own, and a decoder of two classes that is fitted once."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shared import once, set_home
+
+SFREQ, N_CHANS, N_TIMES = 64.0, 4, 48
+NAMES = ["C3", "Cz", "C4", "Pz"]
+# Where loopback has no multicast, several outlets are found as known peers alone.
+_CONFIG = "[ports]\nIPv6 = disable\n[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {{127.0.0.1}}\n"
+_CONFIG += "SessionID = {session}\n"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loopback(tmp_path_factory):
+    """The settings are read when liblsl is loaded, here and in the players."""
+    pytest.importorskip("mne_lsl")
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+            one.bind(("127.0.0.1", 0))
+    except OSError:
+        pytest.skip("no socket can be opened")
+    set_home(tmp_path_factory)
+    path = tmp_path_factory.mktemp("lsl") / "lsl_api.cfg"
+    path.write_text(_CONFIG.format(session=f"test-{os.getpid()}"))
+    os.environ["LSLAPICFG"] = str(path)
+    yield
+    del os.environ["LSLAPICFG"]
+
+
+def make_recording(n_trials, seed=0, subject=0):
+    """Return samples (n, n_chans) in microvolts and markers (sample, class): the class is a stronger channel."""
+    rng = np.random.default_rng([seed, subject])
+    mixing = np.eye(N_CHANS) + 0.2 * np.random.default_rng(subject).normal(size=(N_CHANS, N_CHANS))
+    gap = N_TIMES + 32
+    samples = rng.normal(size=(n_trials * gap + 96, N_CHANS))
+    markers = [(40 + k * gap, ("left", "right")[k % 2]) for k in range(n_trials)]
+    for sample, name in markers:
+        samples[sample : sample + N_TIMES, 0 if name == "left" else 2] *= 12
+    return 10 * samples @ mixing.T, markers
+
+
+def cut(samples, markers):
+    trials = np.stack([samples[s : s + N_TIMES].T for s, _ in markers]).astype("float32")
+    return trials, np.array([name for _, name in markers])
+
+
+def _fit(folder):
+    from braindecode_censor import AutoTransferClassifier
+
+    blocks = [cut(*make_recording(12, subject=k)) for k in range(1, 5)]
+    X, y = (np.concatenate(arrays) for arrays in zip(*blocks))
+    net = {"name": "net", "network": "EEGNet", "normalize": "euclidean", "F1": 2, "D": 1, "max_steps": 20}
+    clf = AutoTransferClassifier(
+        candidates=["riemann", "power", net], time_limit=None, sfreq=SFREQ, ch_names=NAMES, verbose=0,
+        preparation={"unit": "uV", "phase": "causal"}, device="cpu",
+    )  # fmt: skip
+    clf.fit(X, y, subjects=np.repeat(np.arange(4), 12)).save(folder)
+
+
+@pytest.fixture(scope="session")
+def decoder(loopback):
+    """The folder of a decoder."""
+    return once("live-decoder", _fit)
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Start players; all are ended with the test."""
+    players = []
+
+    def start(samples, markers=(), names=NAMES, sfreq=SFREQ, **options):
+        path = tmp_path / f"{len(players)}.npz"
+        np.savez(path, samples=samples, sfreq=sfreq, names=names, markers=json.dumps(list(markers)))
+        arguments = [f"--{k}={v}" for k, v in options.items() if not isinstance(v, tuple)]
+        for k, v in options.items():
+            arguments += [f"--{k}", *map(str, v)] if isinstance(v, tuple) else []
+        command = [sys.executable, Path(__file__).with_name("player.py"), path, *arguments]
+        player = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True)
+        players.append(player)
+        assert player.stdout.readline() == "open\n"
+        return player
+
+    yield start
+    for player in players:
+        player.kill()
+        player.wait()
+        player.stdout.close()

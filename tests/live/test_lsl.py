@@ -1,0 +1,139 @@
+"""A player process and real LSL on loopback: decisions equal those of a replay and of trials cut offline; faults."""
+
+import time
+
+import mne
+import numpy as np
+import pytest
+from live.conftest import NAMES, SFREQ, cut, make_recording
+
+import braindecode_censor as bc
+
+
+def open_live(decoder, **options):
+    return bc.LiveDecoder(decoder, **{"stream": "EEG", "outlet": None, "seconds": 60, **options})
+
+
+def collect(live, n, seconds=30):
+    """Return the first n windows; the silence before a player has begun is none."""
+    decisions, end = [], time.time() + seconds
+    for decision in live:
+        if decision.why != "no signal" or decisions:
+            decisions.append(decision)
+        if len(decisions) == n or time.time() > end:
+            break
+    return decisions
+
+
+def as_raw(samples, markers, names=NAMES):
+    raw = mne.io.RawArray(1e-6 * samples.T, mne.create_info(list(names), SFREQ, "eeg"), verbose="error")
+    return raw.set_annotations(
+        mne.Annotations([(s + 0.3) / SFREQ for s, _ in markers], 0, [m for _, m in markers])
+    )
+
+
+def test_live_equals_replay_and_the_offline_stream(decoder, play):
+    samples, markers = make_recording(8)
+    order = [2, 0, 3, 1]
+    play(1e-6 * samples[:, order], markers, np.array(NAMES)[order], unit="volts")
+    with open_live(decoder, events="Markers", outlet="decisions") as live:
+        decisions = collect(live, 8)
+    clf = bc.AutoTransferClassifier.load(decoder)
+    trials, y = cut(samples, markers)
+    offline = clf.stream().predict_proba(trials)
+    np.testing.assert_allclose([d.probabilities for d in decisions], offline, atol=1e-5)
+    assert [d.marker for d in decisions] == y.tolist()
+    table = bc.replay(clf, as_raw(samples, markers), sure=0.8)
+    np.testing.assert_allclose(table[["p_left", "p_right"]], offline, atol=1e-5)
+    assert table["label"].tolist() == [d.label for d in decisions]
+    expected = [k if p >= 0.8 else None for k, p in zip(clf.classes_[offline.argmax(1)], offline.max(1))]
+    assert [d.label for d in decisions] == expected
+    assert (table["truth"] == y).all()
+    assert 0 < np.median([d.latency for d in decisions]) < 1
+    summary = live.table().summary()
+    assert summary["n"] == 8 and summary["right"] > 0.7
+
+
+def test_outlets_send_decisions_and_probabilities(decoder, play):
+    from mne_lsl import lsl
+
+    samples, markers = make_recording(6)
+    play(samples, markers, wait=4.0)
+    with open_live(decoder, events="Markers", sure=0.6, outlet="out", probabilities=True) as live:
+        inlets = [
+            lsl.StreamInlet(lsl.resolve_streams(3, name=name)[0]) for name in ("out", "out-probabilities")
+        ]
+        for inlet in inlets:
+            inlet.open_stream(timeout=3)
+        decisions = collect(live, 6)
+        time.sleep(0.3)
+        labels, stamps = inlets[0].pull_chunk()
+        rows, _ = inlets[1].pull_chunk()
+    decided = [d for d in decisions if d.label is not None]
+    assert [row[0] for row in labels] == [d.label for d in decided] != []
+    np.testing.assert_allclose(stamps, [d.time for d in decided])
+    np.testing.assert_allclose(rows, [d.probabilities for d in decisions], atol=1e-6)
+
+
+def test_lost_samples_nan_and_silence_are_refused_and_said(decoder, play):
+    samples, markers = make_recording(8)
+    samples[markers[4][0] + 10, 1] = np.nan
+    play(samples, markers, lose=(markers[1][0] + 20, 3), silent=(markers[6][0] - 20, 1.8))
+    with open_live(decoder, events="Markers") as live:
+        decisions = collect(live, 9)
+    whys = [d.why for d in decisions]
+    assert whys[1] == "samples lost"
+    assert whys[4] == "not finite"
+    assert "no signal" in whys and len(decisions) == 9
+    refused = {"samples lost", "not finite", "no signal"}
+    assert all((d.probabilities is None) == (d.why in refused) for d in decisions)
+    summary = live.table().summary()
+    assert summary["refused: samples lost"] == summary["refused: no signal"] == 1
+
+
+@pytest.mark.filterwarnings("ignore:The decoder has no class of rest")
+def test_a_player_that_is_killed_and_restarted_goes_on(decoder, play):
+    samples, markers = make_recording(12)
+    first = play(samples, markers)
+    with open_live(decoder, every=0.5, pause=0) as live:
+        before = collect(live, 6)
+        first.kill()
+        first.wait()
+        play(samples, markers, wait=0.1)
+        after = collect(live, 16, seconds=25)
+    assert before[-1].probabilities is not None
+    assert "no signal" in [d.why for d in live.decisions[len(before) :]]
+    assert after[-1].probabilities is not None
+    assert [d for d in live.decisions if d in before + after] == before + after
+    over_gap = [d for d in after if d.why == "samples lost"]
+    assert over_gap and all(d.probabilities is None for d in over_gap)
+
+
+@pytest.mark.filterwarnings("ignore:The decoder has no class of rest")
+def test_streams_that_do_not_fit_are_errors_before_the_first_decision(decoder, play):
+    samples, _ = make_recording(20)
+    play(samples, name="none", unit="none", source="a")
+    play(samples, name="wrong", sfreq=100.0, source="b")
+    play(samples, name="lacks", names=["C3", "Cz", "C4", "Oz"], source="c")
+    play(samples, name="two", source="d")
+    play(samples, name="two", source="e")
+    for stream, message in {
+        "none": "declares no unit, or several .*pass units=",
+        "wrong": "100 samples per second, the decoder was fitted with 64",
+        "lacks": "lacks 1 of the decoder's channels: Pz",
+        "two": "One stream named 'two' is expected on the network, and 2 are",
+        "missing": "One stream named 'missing' is expected on the network, and none is",
+    }.items():
+        with pytest.raises(ValueError, match=message), open_live(decoder, stream=stream, every=1.0):
+            pass
+    with (
+        pytest.raises(ValueError, match="One marker stream named 'Markers'"),
+        open_live(decoder, events="Markers"),
+    ):
+        pass
+    with pytest.raises(ValueError, match="units='uv' is unknown"), open_live(decoder, every=1.0, units="uv"):
+        pass
+    with open_live(decoder, stream="none", every=1.0, units="uV") as live:
+        assert live.source.unit == "uV"
+    with pytest.raises(ValueError, match="Pass events=, the name of a marker stream, or every="):
+        open_live(decoder)

@@ -1,0 +1,89 @@
+"""Replay of recordings: trials and regular windows, their summary, memory, and a dataset in one call."""
+
+import tracemalloc
+
+import mne
+import numpy as np
+import pandas as pd
+import pytest
+from live.conftest import N_TIMES, NAMES, SFREQ, cut, make_recording
+
+import braindecode_censor as bc
+from braindecode_censor.cli.main import main
+from braindecode_censor.live.engine import Decision, Engine
+from braindecode_censor.live.table import make_table
+
+pytestmark = pytest.mark.filterwarnings("ignore:The decoder has no class of rest")
+
+
+def as_raw(samples, markers, duration=0.0):
+    raw = mne.io.RawArray(1e-6 * samples.T, mne.create_info(NAMES, SFREQ, "eeg"), verbose="error")
+    onsets = [s / SFREQ for s, _ in markers]
+    return raw.set_annotations(mne.Annotations(onsets, duration, [m for _, m in markers]))
+
+
+def test_replay_of_trials_is_the_offline_stream_and_windows_learn_where_they_do_not_overlap(decoder):
+    samples, markers = make_recording(6)
+    clf = bc.AutoTransferClassifier.load(decoder)
+    trials, y = cut(samples, markers)
+    table = bc.replay(clf, as_raw(samples, markers))
+    columns = ["p_left", "p_right"]
+    np.testing.assert_allclose(table[columns], clf.stream().predict_proba(trials), atol=1e-5)
+    assert (table["truth"] == y).all()
+    frozen = bc.replay(clf, as_raw(samples, markers), learn=False)
+    with pytest.warns(UserWarning, match="not adapted"):
+        general = clf.predict_proba(trials)
+    np.testing.assert_allclose(frozen[columns], general, atol=1e-5)
+    step = N_TIMES / SFREQ
+    windows = np.stack([samples[k : k + N_TIMES].T for k in range(0, len(samples) - N_TIMES + 1, N_TIMES)])
+    offline = clf.stream().predict_proba(windows.astype("float32"))
+    overlapping = bc.replay(clf, as_raw(samples, markers), every=step / 4)
+    np.testing.assert_allclose(overlapping[columns].iloc[::4], offline, atol=1e-5)
+
+
+def test_shell_replays_a_file(decoder, tmp_path, capsys):
+    samples, markers = make_recording(4)
+    as_raw(samples, markers).save(tmp_path / "one_raw.fif", verbose="error")
+    out = tmp_path / "log.csv"
+    assert main(["replay", "--decoder", str(decoder), str(tmp_path / "one_raw.fif"), "--out", str(out)]) == 0
+    assert len(pd.read_csv(out)) == 4
+    assert "undecided" in capsys.readouterr().out
+
+
+def test_an_hour_of_samples_keeps_memory_and_time(decoder):
+    engine, samples = Engine(decoder, "uV", every=5.0), make_recording(80)[0][:6400]
+    peaks, ends = [], []
+    tracemalloc.start()
+    for minute in range(60):
+        for k in range(0, 3840, 128):
+            engine.add(samples[k : k + 128], 60 * minute + np.arange(k, k + 128) / SFREQ)
+            ends += [d.time for d in engine.decisions()]
+        peaks.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert peaks[-1] < 1.1 * peaks[10] + 1e5
+    np.testing.assert_allclose(ends, (N_TIMES - 1) / SFREQ + 5.0 * np.arange(len(ends)), atol=1e-6)
+
+
+def test_summary_by_hand():
+    def one(time, label, p, why=""):
+        return Decision(time, label, np.array([p, 1 - p]), 0.01, None, why)
+
+    rows = [
+        one(1, "a", 0.9),
+        one(2, "b", 0.1),
+        one(3, "a", 0.9),
+        one(4, None, 0.5, "unsure"),
+        one(5, "b", 0.2),
+    ]
+    rows.append(Decision(6, None, None, np.nan, None, "samples lost"))
+    truth = [("a", 0), ("a", 0), ("b", 1), ("b", 1), ("rest", None), (None, None)]
+    table = make_table(rows, ["a", "b"], truth, idle="rest", seconds_of_rest=30, onsets=[0.5, 2.0])
+    summary = table.summary()
+    assert summary["n"] == 6 and summary["undecided"] == 0.2
+    assert summary["right"] == pytest.approx(1 / 3)
+    assert summary["balanced accuracy"] == pytest.approx(0.25)
+    assert summary["claimed"] == pytest.approx(0.9)
+    assert summary["hits"] == 0.5
+    assert summary["seconds to decision"] == pytest.approx(0.75)
+    assert summary["false activations a minute of rest"] == 2
+    assert summary["refused: samples lost"] == 1
