@@ -161,9 +161,16 @@ class StreamingDecoder:
 
     def predict_proba(self, X):
         """Return the probabilities of the next trials, in the order in which they were recorded."""
-        signals = read_input(X, self.input_)
-        probabilities = self.ensemble.predict_proba(signals)
-        return probabilities if self.taught_ is None else self.taught_.predict_proba(signals, probabilities)
+        return self.decode(read_input(X, self.input_))
+
+    def decode(self, signals, learn=True):
+        """Return the probabilities of trials that were checked; a stream may also decode without learning."""
+        probabilities = self.ensemble.predict_proba(signals, learn)
+        return (
+            probabilities
+            if self.taught_ is None
+            else self.taught_.predict_proba(signals, probabilities, learn)
+        )
 
     def predict(self, X):
         """Return the labels of the next trials."""

@@ -87,20 +87,23 @@ class TaughtStream:
         self.logs = deque(maxlen=_MOST_STREAMED)
         self.vectors = [deque(maxlen=_MOST_STREAMED) for _ in self.centres]
 
-    def predict_proba(self, signals, probabilities):
-        """Return the taught probabilities of the next trials."""
-        return np.stack([self._next(x[None], p) for x, p in zip(np.asarray(signals), probabilities)])
+    def predict_proba(self, signals, probabilities, learn=True):
+        """Return the taught probabilities of the next trials, and learn from them."""
+        return np.stack([self._next(x[None], p, learn) for x, p in zip(np.asarray(signals), probabilities)])
 
-    def _next(self, trial, probabilities):
-        self.n_trials += 1
+    def _next(self, trial, probabilities, learn):
+        self.n_trials += learn
         logs, log_q = log_probabilities(probabilities), np.zeros((len(self.centres), len(probabilities)))
         for k in self.used:
-            fraction = 1 / (_PRIOR + self.n_trials)
+            fraction = 1 / (_PRIOR + self.n_trials) if learn else 0.0
             self.centres[k], vector = self.teacher.views[k].move(trial, self.centres[k], fraction)
-            self.vectors[k].append(vector)
+            if learn:
+                self.vectors[k].append(vector)
             if self.regressions[k] is not None:
                 log_q[k] = self.regressions[k].log_q(vector[None])[0]
         result = np.exp(answer(stack_terms(logs[None], self.offset, log_q[:, None]), self.weights))[0]
+        if not learn:
+            return result
         self.logs.append(logs)
         if self.n_trials >= self.next_fit:
             self._fit()

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.signal import sosfilt, sosfilt_zi
 
 from braindecode_censor.decoder.classifier import AutoTransferClassifier
-from braindecode_censor.decoder.stream import TrialwiseEnsemble
 from braindecode_censor.live.decide import Decide
 from braindecode_censor.live.windows import Windows
 
@@ -82,8 +81,7 @@ class Engine:
             )
         pause = pause if every is not None else 0.0
         self.decide = Decide(self.classes, sure, smooth, agree, pause, prepared.idle)
-        ensemble = clf.general_ if self.learn else clf.ensemble_
-        self.ensemble = TrialwiseEnsemble(ensemble, streams=self.learn)
+        self.decoder = clf.stream() if self.learn else clf
         self._learned_until, self._has_checked = 0, False
 
     @staticmethod
@@ -136,7 +134,8 @@ class Engine:
         learns = self.learn and window.first >= self._learned_until
         if learns:  # Of windows that overlap the first is learned from.
             self._learned_until = window.first + self.input.n_times
-        (probabilities,) = self.ensemble.predict_proba(signals, learns)
+        decoder = self.decoder
+        (probabilities,) = decoder.decode(signals, learns) if self.learn else decoder.predict_proba(signals)
         return self.decide(window.end, probabilities)
 
     def _check_amplitude(self, signals):
