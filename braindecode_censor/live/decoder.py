@@ -98,6 +98,7 @@ class LiveDecoder:
         except Exception:
             self.source.close()
             raise
+        self.source.listen()
         self._outlet = None
         if self.outlet is not None:
             self._outlet = LslOutlet(self.outlet, self.engine.classes, self.probabilities)
@@ -110,7 +111,7 @@ class LiveDecoder:
     def __iter__(self):
         if self.source is None:
             raise RuntimeError("Open the streams first: with live: for decision in live: ...")
-        start, was_silent = self.source.listen(), False
+        start, was_silent = clock(), self.source.is_silent
         while self.seconds is None or clock() - start < self.seconds:
             samples, stamps, markers = self.source.pull()
             for marker in markers:

@@ -91,9 +91,8 @@ class LslSource:
         self._channels = arrange(f"The stream {self.info.name!r}", names, self.info.sfreq, input_format)
 
     def listen(self):
-        """Return the time from which silence counts."""
+        """Begin to count silence."""
         self._heard = clock()
-        return self._heard
 
     def pull(self):
         """Return new samples (n, n_chans), their stamps, and new markers as pairs of time and value."""

@@ -105,6 +105,8 @@ def make_table(decisions, classes, truth=None, idle=None, seconds_of_rest=0, ons
     ]
     columns = ["time", "label", "marker", "why", "latency", *(f"p_{k}" for k in classes)]
     table = DecisionTable(rows, columns=columns)
+    for name in ("label", "marker"):  # None stays None.
+        table[name] = pd.Series([getattr(d, name) for d in decisions], dtype=object)
     known = {str(k): k for k in classes}
     if truth is None:  # A marker that is the name of a class tells the truth.
         truth = [(known.get(str(d.marker)), k) for k, d in enumerate(decisions)]

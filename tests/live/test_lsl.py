@@ -36,17 +36,17 @@ def test_live_equals_replay_and_the_offline_stream(decoder, play):
     samples, markers = make_recording(8)
     order = [2, 0, 3, 1]
     play(1e-6 * samples[:, order], markers, np.array(NAMES)[order], unit="volts")
-    with open_live(decoder, events="Markers", outlet="decisions") as live:
+    with open_live(decoder, events="Markers", outlet="decisions", sure=0.6) as live:
         decisions = collect(live, 8)
     clf = bc.AutoTransferClassifier.load(decoder)
     trials, y = cut(samples, markers)
     offline = clf.stream().predict_proba(trials)
     np.testing.assert_allclose([d.probabilities for d in decisions], offline, atol=1e-5)
     assert [d.marker for d in decisions] == y.tolist()
-    table = bc.replay(clf, as_raw(samples, markers), sure=0.8)
+    table = bc.replay(clf, as_raw(samples, markers), sure=0.6)
     np.testing.assert_allclose(table[["p_left", "p_right"]], offline, atol=1e-5)
     assert table["label"].tolist() == [d.label for d in decisions]
-    expected = [k if p >= 0.8 else None for k, p in zip(clf.classes_[offline.argmax(1)], offline.max(1))]
+    expected = [k if p >= 0.6 else None for k, p in zip(clf.classes_[offline.argmax(1)], offline.max(1))]
     assert [d.label for d in decisions] == expected
     assert (table["truth"] == y).all()
     assert 0 < np.median([d.latency for d in decisions]) < 1
@@ -99,10 +99,10 @@ def test_a_player_that_is_killed_and_restarted_goes_on(decoder, play):
         before = collect(live, 6)
         first.kill()
         first.wait()
+        assert next(d for d in live if d.probabilities is None).why == "no signal"
         play(samples, markers, wait=0.1)
         after = collect(live, 16, seconds=25)
     assert before[-1].probabilities is not None
-    assert "no signal" in [d.why for d in live.decisions[len(before) :]]
     assert after[-1].probabilities is not None
     assert [d for d in live.decisions if d in before + after] == before + after
     over_gap = [d for d in after if d.why == "samples lost"]
