@@ -10,7 +10,6 @@ from braindecode_censor.storage.files import read_file, write_atomically
 from braindecode_censor.training.adapt import StreamingClassifier, adapt_classifier, adapt_to_target
 from braindecode_censor.training.arguments import check_arguments
 from braindecode_censor.training.layers import code_of
-from braindecode_censor.training.leakage import subject_leakage
 from braindecode_censor.training.persistence import (
     copy_classifier,
     read_classifier,
@@ -350,6 +349,8 @@ class CensoredEEGClassifier(_ProtocolClassifier):
             One row per probe and view; in complementary mode also per half.
         """
         options = {"halves": self.censoring == "complementary", **options}
+        from braindecode_censor.training.leakage import subject_leakage
+
         return subject_leakage(self.features(X, subjects), y, subjects, **options)
 
     def __deepcopy__(self, memo):
