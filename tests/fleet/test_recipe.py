@@ -45,7 +45,7 @@ def test_recipe_equals_single_training(name):
 def test_population_statistics_differ_between_replicas():
     """A fleet scales signals in the step, in the precision of the network, so rounding differs."""
     X, y, subjects = data()
-    X[subjects == 1, :2] *= 20  # Replica 0 does not see this subject, so its population has another shape.
+    X[subjects == 1, :1] *= 20  # Replica 0 does not see this subject, so its population has another shape.
     settings = [{**RECIPE, "normalize": "population", "random_state": seed} for seed in range(2)]
     singles = fit_each(X, y, subjects, settings)
     scales = [np.diagonal(clf.normalizer_.affine.weight) for clf in singles]
