@@ -313,11 +313,13 @@ class AutoTransferClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         is_known = np.array(
             [k is not None and k == k and (k != -1 or -1 in self.classes_) for k in labels], bool
         )
-        y_encoded = np.full(n_trials, -1)
         if len(labels) != n_trials or is_known.all():
             return self._encode(y, n_trials)
+        if not is_known.any():
+            return None
+        y_encoded = np.full(n_trials, -1)
         y_encoded[is_known] = self._encode(np.array(labels[is_known].tolist()), is_known.sum())
-        return y_encoded if is_known.any() else None
+        return y_encoded
 
     def predict_proba(self, X):
         """Return the probability of every class; those of a trial do not depend on other trials.
