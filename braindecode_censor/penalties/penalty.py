@@ -237,8 +237,9 @@ class Penalty(nn.Module):
                 f"n_features={width * len(self.measures)}: make it with n_features={z.shape[1]}."
             )
         for name, label in (("s", s), ("y", y)):
-            if label is not None and len(label) != len(z):
-                raise ValueError(f"{name} has {len(label)} entries and z has {len(z)}: pass one per trial.")
+            n_labels = len(z) if label is None else (len(label) if label.ndim else 0)
+            if n_labels != len(z):
+                raise ValueError(f"{name} has {n_labels} entries and z has {len(z)}: pass one per trial.")
 
     def _size(self, labels, declared, name, argument):
         """Check integer labels and return their number, counted if it was not declared."""

@@ -41,7 +41,7 @@ __all__ = ["StreamingNormalizer", "SubjectNormalizer"]
 
 def _check_estimator(argument, value):
     """Raise for a covariance estimator that pyRiemann does not have; its import takes longer than to load a decoder."""
-    if value != "lwf":
+    if not isinstance(value, str) or value != "lwf":
         from pyriemann.geometry.covariance import cov_est_functions
 
         check_choice(argument, value, cov_est_functions)

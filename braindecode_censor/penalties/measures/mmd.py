@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import torch
 
+from braindecode_censor._check import check_choice
 from braindecode_censor.numerics.groups import group_ranks, same_group
 from braindecode_censor.numerics.kernels import make_kernel, squared_distances
 from braindecode_censor.numerics.lengthscales import make_lengthscale
@@ -86,7 +87,7 @@ class MMD(Measure):
         if not self.kernel.is_diagonal:
             raise ValueError(f"MMD needs a scalar kernel ('rbf' or 'imq'), got kernel={kernel!r}.")
         self.lengthscale = make_lengthscale(lengthscale)
-        self.self_pairs = self_pairs
+        self.self_pairs = check_choice("self_pairs", self_pairs, (False, True))
         self.contrast = OneVersusAll()
 
     def noise_shape(self, n_subjects):
