@@ -228,7 +228,8 @@ def test_every_field_of_the_folder_is_checked(folder, tmp_path):
     for path in fields(content):
         decides = path[0] not in facts
         n_refused = forgeries(folder, tmp_path / "forged", path, VALUES if decides else VALUES[-2:])
-        assert n_refused >= (5 if decides else path[0] not in ("params", "candidates")), path
+        least = 3 if path[-1] == "idle" else 5  # the class of rest is a label of any type
+        assert n_refused >= (least if decides else path[0] not in ("params", "candidates")), path
 
 
 @pytest.mark.parametrize("network", [True, False], ids=["network", "classical"])
