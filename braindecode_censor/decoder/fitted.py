@@ -140,7 +140,7 @@ class FittedDecoder:
             self.block_ = self.subject_.predict_proba(signals, self.block_)
             self.forecast_ = self.teacher_.forecaster.forecast(self.subject_.statistics)
 
-    def stream(self, proportions="as-trained"):
+    def stream(self, proportions="unknown"):
         """Return a copy of the decoder that adapts to one subject trial by trial, causally.
 
         Parameters

@@ -77,7 +77,7 @@ class TaughtStream:
     Views keep running centres, which start at the training subjects'.
     """
 
-    def __init__(self, teacher, proportions="as-trained"):
+    def __init__(self, teacher, proportions="unknown"):
         self.teacher, self.proportions = teacher, proportions
         self.centres, self.n_trials, self.next_fit = list(teacher.centres), 0, 0
         _, self.weights = teacher.choose(np.zeros((1, 1)), None, "unknown")
