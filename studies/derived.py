@@ -26,7 +26,7 @@ def derive(results, data, store, name, function, n_jobs=1):
             if content is None:
                 content = write_tensors(next(computed), {}, _FORMAT)
                 store.write(key, content)
-            _, tensors = read_tensors(content, _FORMAT, key)
+            _, tensors = read_tensors(content, _FORMAT, key, finite=False)
             yield result, {column: tensor.numpy() for column, tensor in tensors.items()}
 
 

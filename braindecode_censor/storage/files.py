@@ -72,7 +72,7 @@ def read_file(path):
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
             raise OSError(errno.EINVAL, f"it is no regular file of at most {_LARGEST:.1e} bytes", str(path))
-        return file.read(_LARGEST)
+        return file.read(status.st_size)
 
 
 def make_scratch(folder):
