@@ -53,7 +53,9 @@ autosummary_generate = True
 autosummary_ignore_module_all = True  # otherwise submodules are not listed
 autodoc_member_order = "bysource"
 # scikit-learn adds these, with links to its own documentation.
-autodoc_default_options = {"exclude-members": "set_fit_request, set_partial_fit_request, set_score_request"}
+autodoc_default_options = {
+    "exclude-members": "set_fit_request, set_partial_fit_request, set_predict_request, set_score_request"
+}
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 

@@ -13,7 +13,7 @@ _CHUNK = 32  # samples
 
 
 def replay(decoder, raw, events=None, every=None, subjects=None, **options):
-    """Decode a recording as if it arrived now, by the rules of :class:`~braindecode_censor.live.LiveDecoder`.
+    """Decode a recording as if it arrived now, by the rules of :class:`~braindecode_censor.live.decoder.LiveDecoder`.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def replay(decoder, raw, events=None, every=None, subjects=None, **options):
         Subjects of a dataset; None takes all.
     **options
         ``sure``, ``smooth``, ``agree``, ``pause``, ``learn`` and ``filter`` of
-        :class:`~braindecode_censor.live.LiveDecoder`.
+        :class:`~braindecode_censor.live.decoder.LiveDecoder`.
 
     Returns
     -------

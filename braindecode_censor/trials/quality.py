@@ -11,6 +11,7 @@ __all__ = ["TrialsWarning", "check_trials", "typical_amplitude", "warn_of_one_cl
 
 _OTHER_UNITS = 100  # amplitudes of two subjects differ by less
 _N_TRIALS = 200  # of a block or a file, from which the amplitude is taken
+_N_STORED = 64  # of a file
 _LARGEST_CLASS = 0.85  # of a subject's trials; an oddball block has fewer
 
 
@@ -21,7 +22,7 @@ class TrialsWarning(UserWarning):
 def check_trials(signals, y=None, subjects=None, names=None, amplitude=None):
     """Warn of trials that are probably wrong, by subject and channel; `amplitude` is that of training subjects."""
     if isinstance(signals, StoredSignals):  # Of a file some trials are read.
-        some = np.arange(0, len(signals), -(-len(signals) // _N_TRIALS))
+        some = np.arange(0, len(signals), -(-len(signals) // _N_STORED))
         signals = signals[some]
         y, subjects = (None if labels is None else labels[some] for labels in (y, subjects))
     silent, blocks = _find_silent(signals), {"X": np.arange(len(signals))}

@@ -131,7 +131,7 @@ def test_fit_reads_every_trial_once(data, monkeypatch):
     X, y, subjects = data
     monkeypatch.setattr(stored, "LARGEST_COPY", 0)
     monkeypatch.setattr(stored, "BLOCK", 8)
-    monkeypatch.setattr(quality, "_N_TRIALS", 10)
+    monkeypatch.setattr(quality, "_N_STORED", 10)
     dataset = Counted(X, y)
     clf = CensoredEEGClassifier(**{**QUICK, "max_steps": 1}).fit(dataset, subjects=subjects)
     batch = clf.history[0, "batches", 0, "train_batch_size"]
