@@ -15,7 +15,7 @@ _PHASES = ("causal", "zero-phase", "unknown")
 class Preparation:
     """Preparation of the trials of a fit; None is unknown.
 
-    Attributes
+    Parameters
     ----------
     tmin : int
         Samples from the event to the first sample of a trial.
