@@ -116,7 +116,9 @@ class Engine:
         start, windows = time.perf_counter(), self.windows.take()
         late = len(windows) - 1 if skip and len(windows) > 1 and self._is_late(windows) else 0
         for window in windows[:late]:
-            yield Decision(window.end, None, None, np.nan, window.marker, "skipped")
+            if window.why:
+                self.decide.reset()
+            yield Decision(window.end, None, None, np.nan, window.marker, window.why or "skipped")
         for window in windows[late:]:
             label, probabilities, why = self._decide(window)
             latency = time.perf_counter() - start if clock is None else clock() - window.end

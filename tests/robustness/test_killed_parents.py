@@ -7,6 +7,7 @@ import contextlib
 import multiprocessing
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -75,29 +76,36 @@ def test_no_worker_outlives_a_killed_fit():
     assert n_seen, "every fit was killed before it had workers"
 
 
-def save_for_ever(clf, folder):
-    while True:
-        clf.save(folder, overwrite=True)
+def save_until(n, clf, folder):
+    """Save, and be killed at the n-th operation on files."""
+    left = iter(range(n))
+
+    def count(event, args):
+        if event in {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir"} and next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+    clf.save(folder, overwrite=True)
 
 
-def test_decoder_survives_a_killed_save(tmp_path):
+def test_decoder_survives_a_save_that_is_killed_at_any_operation_on_files(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         clf = bc.AutoTransferClassifier(candidates=["power"], max_trainings=3, device="cpu", verbose=0)
         clf.fit(X, Y, subjects=SUBJECTS)
-        folder, rng, n_left = tmp_path / "a.decoder", random.Random(time.time_ns()), 0
+        folder, n_left = tmp_path / "a.decoder", 0
         clf.save(folder)
         expected = clf.predict_proba(X[:3])
-        for _ in range(8 if ATTACKS == 1 else 20):
-            process = FORK.Process(target=save_for_ever, args=(clf, folder))
+        for n in range(1000):
+            process = FORK.Process(target=save_until, args=(n, clf, folder))
             process.start()
-            time.sleep(rng.uniform(0.01, 0.1))
-            process.kill()
             process.join()
             n_left += len(list(tmp_path.iterdir())) > 1
             again = bc.AutoTransferClassifier.load(folder, device="cpu")
             np.testing.assert_array_equal(again.predict_proba(X[:3]), expected)
-        assert n_left, "no kill hit a save"
+            if process.exitcode == 0:
+                break
+        assert n > 5 and n_left > 3
         clf.save(folder, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["a.decoder"]
 
