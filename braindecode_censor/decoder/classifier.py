@@ -103,6 +103,9 @@ class AutoTransferClassifier(FittedDecoder, PlainAttributes, ClassifierMixin, Ba
         Subjects.
     ensemble_ : Ensemble
         The models.
+    stream_prior_ : float
+        Factor by which a stream trusts the training subjects' statistics longer: more than 1 where a class comes
+        several times in a row and streams of held-out subjects gain by it.
     adapted_ : bool
         True for a decoder of one subject.
     block_ : ndarray of shape (n_trials, n_classes)
@@ -248,6 +251,7 @@ class AutoTransferClassifier(FittedDecoder, PlainAttributes, ClassifierMixin, Ba
         """Choose weights by the predictions of all folds, collect the models, and learn how to teach."""
         from braindecode_censor.decoder.heldout_teaching import learn_teaching
         from braindecode_censor.decoder.leaderboard import make_leaderboard
+        from braindecode_censor.decoder.order import choose_stream_prior
         from braindecode_censor.search.heldout import balanced_accuracy
         from braindecode_censor.search.weights import choose_weights
 
@@ -271,6 +275,7 @@ class AutoTransferClassifier(FittedDecoder, PlainAttributes, ClassifierMixin, Ba
             for name, fold, weight in select_models(weights, folds)
         ]
         self.general_ = self.ensemble_ = Ensemble(models, len(self.classes_))
+        self.stream_prior_ = 1.0 if self.target == "none" else choose_stream_prior(self.general_, trials)
         self.adapted_ = False
 
     def _expect(self, result, shared):

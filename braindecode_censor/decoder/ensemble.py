@@ -1,5 +1,6 @@
 """The decoder itself: a weighted average of models, general, adapted to one subject, or adapting trial by trial."""
 
+import copy
 import warnings
 from dataclasses import dataclass, replace
 
@@ -47,6 +48,10 @@ class Ensemble:
         """Return an ensemble that adapts to a subject trial by trial."""
         return self._map(lambda estimator: estimator.stream() if hasattr(estimator, "stream") else estimator)
 
+    def with_prior(self, factor):
+        """Return an ensemble in which the training subjects' statistics count as more trials by a factor."""
+        return self if factor == 1 else self._map(lambda estimator: _with_prior(estimator, factor))
+
     def _map(self, change):
         models = []
         for model in self.models:
@@ -69,6 +74,17 @@ class Ensemble:
         if models and len(models) < len(self.models):
             warnings.warn(f"{message}, so the probabilities differ from predict_proba.", stacklevel=3)
         return Ensemble([replace(model, weight=model.weight / total) for model in models], self.n_classes)
+
+
+def _with_prior(estimator, factor):
+    if not (hasattr(estimator, "stream") and hasattr(estimator, "prior")):
+        return estimator
+    estimator = copy.copy(estimator)
+    estimator.prior *= factor
+    if is_network(estimator):
+        estimator.normalizer_ = copy.copy(estimator.normalizer_)
+        estimator.normalizer_.prior *= factor
+    return estimator
 
 
 def select_models(weights, folds):

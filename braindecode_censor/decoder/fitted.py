@@ -154,8 +154,9 @@ class FittedDecoder:
             With ``predict_proba`` and ``predict``.
         """
         input_format, proportions = self._general_input(), check_proportions(proportions, self.classes_)
-        taught = None if self.teacher_ is None else TaughtStream(self.teacher_, proportions)
-        ensemble = TrialwiseEnsemble(self.general_, streams=True)
+        factor = self.stream_prior_
+        taught = None if self.teacher_ is None else TaughtStream(self.teacher_, proportions, factor)
+        ensemble = TrialwiseEnsemble(self.general_.with_prior(factor), streams=True)
         return StreamingDecoder(ensemble, input_format, self.classes_, taught)
 
     def _general_input(self):

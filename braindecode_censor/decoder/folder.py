@@ -67,6 +67,7 @@ class _Content(Schema):
     n_trials: Count
     input: InputFormat
     adapted: bool
+    stream_prior: Annotated[float, Field(ge=1, le=1e6)]
     candidates: dict[str, JsonValue]
     errors: dict[str, str]
     heldout: _Scores
@@ -168,6 +169,7 @@ def _describe(clf, files):
         "n_trials": clf.n_trials_,
         "input": asdict(clf.input_),
         "adapted": clf.adapted_,
+        "stream_prior": clf.stream_prior_,
         "candidates": clf.specs_,
         "errors": clf.errors_,
         "heldout": heldout,
@@ -195,6 +197,7 @@ def read_decoder(clf_class, folder, device):
     clf.classes_, clf.subjects_ = np.asarray(content.classes), np.asarray(content.subjects)
     clf.n_trials_, clf.versions_, clf.errors_ = content.n_trials, content.versions, content.errors
     clf.input_, clf.specs_, clf.adapted_ = content.input, content.candidates, content.adapted
+    clf.stream_prior_ = content.stream_prior
     clf.heldout_ = HeldoutScores(**vars(content.heldout) | {"scores": dict(content.heldout.scores)})
     clf.leaderboard_ = pd.DataFrame(content.leaderboard)
     _read_file(folder, _CARD, content.checksums[_CARD])

@@ -77,8 +77,8 @@ class TaughtStream:
     Views keep running centres, which start at the training subjects'.
     """
 
-    def __init__(self, teacher, proportions="unknown"):
-        self.teacher, self.proportions = teacher, proportions
+    def __init__(self, teacher, proportions="unknown", prior_factor=1.0):
+        self.teacher, self.proportions, self.prior = teacher, proportions, prior_factor * _PRIOR
         self.centres, self.n_trials, self.next_fit = list(teacher.centres), 0, 0
         _, self.weights = teacher.choose(np.zeros((1, 1)), None, "unknown")
         self.offset, self.regressions = np.zeros(len(teacher.proportions)), [None] * len(self.centres)
@@ -95,7 +95,7 @@ class TaughtStream:
         self.n_trials += learn
         logs, log_q = log_probabilities(probabilities), np.zeros((len(self.centres), len(probabilities)))
         for k in self.used:
-            fraction = 1 / (_PRIOR + self.n_trials) if learn else 0.0
+            fraction = 1 / (self.prior + self.n_trials) if learn else 0.0
             self.centres[k], vector = self.teacher.views[k].move(trial, self.centres[k], fraction)
             if learn:
                 self.vectors[k].append(vector)

@@ -121,3 +121,13 @@ def test_a_trial_that_is_not_learned_changes_nothing():
         # The statistics already hold the trial, so decoding it again without learning is the same.
         np.testing.assert_allclose(decoder.predict_proba(trial[None], learn=False), learned, atol=1e-6)
         decoder.predict_proba(trials[-1:], learn=False)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_larger_prior_moves_statistics_less(family):
+    trials = new_trials(4)
+    slow = family.with_prior(1e9)
+    assert largest_difference(slow, slow.stream(), True, trials) < 1e-6
+    still = TrialwiseEnsemble(slow, True).predict_proba(trials)
+    np.testing.assert_allclose(still, family.predict_proba(trials), atol=1e-4)
+    assert abs(TrialwiseEnsemble(family, True).predict_proba(trials) - still).max() > 0.01
