@@ -7,6 +7,7 @@ tables are printed from all rows in OUT, also of earlier runs.
 
     python -m studies.person --data DIR --out OUT --time 120 --jobs 9
     python -m studies.person --data DIR/erp_uci_smni --out OUT --time 600 --device cpu --groups 0
+    python -m studies.person --out docs/results/person --figure docs/_static/person.png
 """
 
 import argparse
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 import torch
 from scipy.stats import spearmanr
 
@@ -137,6 +139,19 @@ def summarise(out):
         print(f"| {' | '.join([recording, *cells, f'{rank:.2f}'])} |")
 
 
+def draw(out, path):
+    """Draw every subject kept apart, untaught against taught, with all its trials unlabelled."""
+    frame = pd.concat(map(pd.read_csv, sorted(out.glob("*.csv")))).query("tier == 'unlabelled'")
+    frame = frame.groupby(["recording", "subject"], as_index=False)[["untaught", "taught"]].mean()
+    sns.set_theme("paper", "ticks", "colorblind")
+    grid = sns.relplot(frame, x="untaught", y="taught", hue="recording", style="recording", s=40, height=3.2)
+    low = frame[["untaught", "taught"]].min().min() - 0.03
+    grid.ax.plot([low, 1], [low, 1], ":", color="0.5")
+    grid.set(xlim=(low, 1.02), ylim=(low, 1.02), aspect="equal")
+    grid.set_axis_labels("balanced accuracy, untaught", "taught")
+    grid.savefig(path, dpi=150)
+
+
 def main(argv=None):
     """Run the fits side by side, and print the tables."""
     parser = argparse.ArgumentParser(
@@ -155,6 +170,7 @@ def main(argv=None):
         default=list(range(_N_GROUPS)),
         help="thirds of the subjects kept apart",
     )
+    add("--figure", type=Path, help="file of a picture of all subjects")
     add("--jobs", type=int, default=1, help="fits at a time")
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda")
     add(
@@ -186,6 +202,8 @@ def main(argv=None):
         running[0].wait()
         running = [process for process in running if process.poll() is None]
     summarise(args.out)
+    if args.figure:
+        draw(args.out, args.figure)
 
 
 if __name__ == "__main__":

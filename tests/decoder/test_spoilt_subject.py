@@ -24,7 +24,7 @@ NETWORK = {
 
 def fit(signals, y, candidates):
     clf = bc.AutoTransferClassifier(
-        candidates=candidates, max_trainings=14 * len(candidates), verbose=0, device="cpu", taught=False
+        candidates=candidates, max_trainings=14 * len(candidates), verbose=0, device="cpu"
     )
     return clf.fit(signals[~NEW], y[~NEW], subjects=SUBJECTS[~NEW])
 
