@@ -220,9 +220,8 @@ class _ProtocolClassifier(EEGClassifier):
             self.signal_args_ = {"n_chans": n_chans, "n_times": n_times, "n_outputs": len(self.classes_)}
             if isinstance(X, mne.BaseEpochs):
                 self.signal_args_["sfreq"] = X.info["sfreq"]
-        if (
-            self.initialized_ and self.criterion is FoldCrossEntropy
-        ):  # It has the class weights of other trials.
+        # An earlier criterion has the class weights of other trials.
+        if self.initialized_ and self.criterion is FoldCrossEntropy:
             self.criterion_ = to_device(self.initialize_criterion().criterion_, self.device)
         self.normalizer_ = SubjectNormalizer(self.normalize, self.prior)
         signals = self.normalizer_.fit_subjects(signals, subjects, self.split_[0])

@@ -164,10 +164,6 @@ def read_array(name, values):
 def _check_form(shape, dtype):
     if dtype.kind not in "biuf":
         raise ValueError(f"X has the type {dtype}: expected an array of real numbers.")
-    _check_shape(shape)
-
-
-def _check_shape(shape):
     if len(shape) != 3 or 0 in shape:
         raise ValueError(
             f"X has shape {shape}: expected (n_trials, n_chans, n_times), none of them zero. "
