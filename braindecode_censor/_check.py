@@ -95,17 +95,20 @@ def optional(check):
     return lambda argument, value, *options: None if value is None else check(argument, value, *options)
 
 
+def _is_number(value, kind=Real):
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def check_finite_number(argument, value):
     """Return `value` as float, raising unless it is a finite number."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not abs(value) < float("inf"):
+    if not _is_number(value) or not abs(value) < float("inf"):
         raise ValueError(f"{argument}={value!r} must be a finite number.")
     return float(value)
 
 
 def check_positive(argument, value, or_zero=False):
     """Return `value` as float, raising unless it is a positive finite number."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not (0 < value < float("inf") or (or_zero and value == 0)):
+    if not _is_number(value) or not (0 < value < float("inf") or (or_zero and value == 0)):
         raise ValueError(f"{argument}={value!r} must be a positive number{' or zero' if or_zero else ''}.")
     return float(value)
 
@@ -138,21 +141,21 @@ def check_complete(argument, labels):
 
 def check_fraction(argument, value):
     """Return `value` as float, raising unless it lies in (0, 1]."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value <= 1:
+    if not _is_number(value) or not 0 < value <= 1:
         raise ValueError(f"{argument}={value!r} must be a number in (0, 1].")
     return float(value)
 
 
 def check_size(argument, value, minimum=1):
     """Return `value` as int, raising unless it is an integer of at least `minimum`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not minimum <= value < 2**32:
+    if not _is_number(value, Integral) or not minimum <= value < 2**32:
         raise ValueError(f"{argument}={value!r} must be an integer of at least {minimum}, and below 2**32.")
     return int(value)
 
 
 def check_count(argument, value):
     """Return `value`, a number of jobs, raising unless it is an integer that is not zero."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value == 0:
+    if not _is_number(value, Integral) or value == 0:
         raise ValueError(f"{argument}={value!r} must be an integer, -1 for one per core.")
     return int(value)
 

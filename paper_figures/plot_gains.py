@@ -19,9 +19,8 @@ def numbers(results):
         raise Missing("gains need scores of the baseline and of the selected decoder")
     rows = _by_subject(results, scores)
     for decoder in scores.columns.drop(BASELINE):
-        both = (
-            scores[[decoder, BASELINE]].dropna().sort_index()
-        )  # as in the table of results: same order, same draws
+        # As in the table of results: same order, same draws.
+        both = scores[[decoder, BASELINE]].dropna().sort_index()
         gain = compare(both[decoder], both[BASELINE])
         rows.append((decoder, "all", gain["gain"], gain["low"], gain["high"], "subjects"))
     return pd.DataFrame(rows, columns=["decoder", "subject", "gain", "low", "high", "over"])

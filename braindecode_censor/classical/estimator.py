@@ -35,7 +35,7 @@ from braindecode_censor.trials.dataset import check_labels, read_array, read_sig
 from braindecode_censor.trials.normalizations import subject_statistics
 from braindecode_censor.trials.quality import check_trials
 from braindecode_censor.trials.stored import LARGEST_COPY, read_blocks
-from braindecode_censor.trials.subject_labels import find_labels
+from braindecode_censor.trials.subject_labels import read_labels
 
 __all__ = ["TangentSpaceClassifier"]
 
@@ -178,8 +178,7 @@ class TangentSpaceClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         self._check_parameters()
         signals, targets = read_signals(X)
         y = check_labels("y", targets if y is None else y, len(signals), "pass one class per trial.")
-        subjects = find_labels(X) if subjects is None else subjects
-        subjects = check_labels("subjects", subjects, len(signals), "pass one label per trial.")
+        subjects = read_labels(X, subjects, len(signals))
         check_trials(signals, y, subjects)
         self.classes_, y_encoded = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

@@ -25,6 +25,7 @@ from braindecode_censor.decoder.preparation import describe_preparation
 from braindecode_censor.run.model import find_device, unpack_model
 from braindecode_censor.run.training import TARGETS, TrialData
 from braindecode_censor.storage.keys import versions
+from braindecode_censor.training.adapt import check_target
 from braindecode_censor.trials.dataset import read_signals
 from braindecode_censor.trials.quality import check_trials
 from braindecode_censor.trials.stored import StoredSignals
@@ -224,10 +225,7 @@ class AutoTransferClassifier(FittedDecoder, PlainAttributes, ClassifierMixin, Ba
         return self
 
     def _check_target(self, unlabeled, labeled, y):
-        if (labeled is None) != (y is None) or (unlabeled is not None and labeled is not None):
-            raise ValueError(
-                "Pass X_target_unlabeled alone, or X_target_labeled together with y_target_labeled."
-            )
+        check_target(unlabeled, labeled, y)
         if self.target == "none" and (unlabeled is not None or labeled is not None):
             raise ValueError(
                 "target='none' excludes target data, but fit was given some: pass target='unlabeled' or 'labeled', or "

@@ -1,15 +1,13 @@
 """Files with one subject each, ``subject_XX.npz`` or ``subject_XX-epo.fif``, as arrays for ``fit`` and ``predict``."""
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from braindecode_censor.datasets.epochs_folder import find_subjects
+from braindecode_censor.datasets.epochs_folder import common_channels, find_subjects, modality_of
 from braindecode_censor.datasets.interchange import read_subject
 from braindecode_censor.decoder.input import match_channels
-from braindecode_censor.trials.dataset import SIGNALS
 
 __all__ = ["SubjectFiles", "read_file", "read_folder"]
 
@@ -29,16 +27,7 @@ def read_folder(folder):
     """Return the trials of a folder with one file per subject."""
     records = {number: read_subject(path) for number, path in find_subjects(Path(folder)).items()}
     first = next(iter(records.values()))
-    ch_types = Counter(ch_type for ch_type in first.ch_types if ch_type in SIGNALS)
-    if not ch_types:
-        raise ValueError(
-            f"{first.path}: ch_types has none of {', '.join(SIGNALS)}; there is nothing to decode."
-        )
-    ch_type = ch_types.most_common(1)[0][0]
-    names = [name for name, type in zip(first.ch_names, first.ch_types) if type == ch_type]
-    names = [name for name in names if all(name in record.ch_names for record in records.values())]
-    if not names:
-        raise ValueError(f"{folder}: no {ch_type} channel is in all files.")
+    names = common_channels(records, modality_of(first), "common")
     for record in records.values():
         if (record.sfreq, record.n_times) != (first.sfreq, first.n_times):
             raise ValueError(

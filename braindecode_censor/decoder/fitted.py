@@ -14,8 +14,7 @@ from braindecode_censor.decoder.stream import StreamingDecoder, TrialwiseEnsembl
 from braindecode_censor.decoder.taught import TaughtStream, teach_subject
 from braindecode_censor.decoder.teacher import check_proportions
 from braindecode_censor.run.model import find_device
-from braindecode_censor.trials.dataset import check_labels
-from braindecode_censor.trials.quality import warn_of_one_class
+from braindecode_censor.training.preparation import encode_known
 
 __all__ = ["FittedDecoder"]
 
@@ -24,28 +23,7 @@ class FittedDecoder:
     """The methods of AutoTransferClassifier after ``fit``."""
 
     def _encode(self, y, n_trials):
-        y = check_labels("y", y, n_trials, "pass one class per trial.")
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise ValueError(
-                f"y has labels that fit did not have: {unknown.tolist()}; fit had {self.classes_.tolist()}."
-            )
-        warn_of_one_class(y)
-        return np.searchsorted(self.classes_, y)
-
-    def _encode_known(self, y, n_trials):
-        """Return encoded labels, -1 where they are -1, NaN or None; None if no label is known."""
-        labels = np.asarray(y, dtype=object).ravel()
-        is_known = np.array(
-            [k is not None and k == k and (k != -1 or -1 in self.classes_) for k in labels], bool
-        )
-        if len(labels) != n_trials or is_known.all():
-            return self._encode(y, n_trials)
-        if not is_known.any():
-            return None
-        y_encoded = np.full(n_trials, -1)
-        y_encoded[is_known] = self._encode(np.array(labels[is_known].tolist()), is_known.sum())
-        return y_encoded
+        return encode_known(y, self.classes_, n_trials, "pass labels of these, or -1 for an unknown one.")
 
     def predict_proba(self, X):
         """Return the probability of every class; those of a trial do not depend on other trials.
@@ -125,7 +103,7 @@ class FittedDecoder:
             Fitted; this decoder is unchanged.
         """
         signals, adapted = read_input(X, self._general_input()), copy.copy(self)
-        y_encoded = None if y is None else self._encode_known(y, len(signals))
+        y_encoded = None if y is None else self._encode(y, len(signals))
         adapted._adapt(signals, y_encoded, check_proportions(proportions, self.classes_))
         if missing := missing_channels(X, self.input_):
             limit = f"The scores were not measured for a cap without {', '.join(missing)}"

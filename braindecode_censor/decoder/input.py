@@ -12,7 +12,7 @@ from braindecode_censor.decoder.preparation import Preparation
 from braindecode_censor.storage.schema import Positive, Size
 from braindecode_censor.trials.dataset import check_labels, check_sense, read_signals, signal_names
 from braindecode_censor.trials.quality import check_trials, typical_amplitude
-from braindecode_censor.trials.subject_labels import find_labels
+from braindecode_censor.trials.subject_labels import read_labels
 
 __all__ = [
     "InputFormat",
@@ -65,8 +65,7 @@ def _names_and_rate(X):
         info = getattr(getattr(first, "windows", None) or getattr(first, "raw", None), "info", None)
     if not isinstance(info, mne.Info):
         return None, None
-    names = signal_names(X) if isinstance(X, mne.BaseEpochs) else list(info["ch_names"])
-    return names, float(info["sfreq"])
+    return signal_names(X) or list(info["ch_names"]), float(info["sfreq"])
 
 
 def read_input(X, input_format):
@@ -105,20 +104,15 @@ def missing_channels(X, input_format):
 
 def check_subjects(X, signals, targets, y, subjects):
     """Return labels and subjects of all trials; raise where a held-out score would be impossible."""
-    from braindecode_censor.search.folds import (
-        check_enough_subjects,  # A decoder that is loaded needs no search.
-    )
+    # Here, because a decoder that is loaded needs no search.
+    from braindecode_censor.search.folds import check_enough_subjects
 
     n_trials = len(signals)
     if y is None and isinstance(X, mne.BaseEpochs):
         y = X.events[:, 2]
     y = check_labels("y", targets if y is None else y, n_trials, "pass one class per trial.")
-    subjects = check_labels(
-        "subjects",
-        find_labels(X) if subjects is None else subjects,
-        n_trials,
-        "the search holds subjects out, so it needs the subject of each trial. Call fit(X, y, subjects=labels).",
-    )
+    remedy = "the search holds subjects out, so it needs the subject of each trial. Call fit(X, y, subjects=labels)."
+    subjects = read_labels(X, subjects, n_trials, remedy)
     classes = np.unique(y)
     check_enough_subjects(len(np.unique(subjects)))
     if len(classes) < 2:

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from sklearn.metrics import ConfusionMatrixDisplay
+from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 from statsmodels.stats.proportion import proportion_confint
 
 from braindecode_censor.storage import html
@@ -100,16 +100,11 @@ def _add_trials(page, clf, probabilities, y):
     words = f"Right trials by the probability of the decided class. Expected calibration error: {error:.3f}."
     _add(page, "Trials", "Calibration", words, words, figure)
     figure, axes = plt.subplots(figsize=(_WIDTH, _WIDTH))
-    names, options = (
-        [str(name) for name in clf.classes_],
-        {"normalize": "true", "colorbar": False, "ax": axes},
-    )
-    ConfusionMatrixDisplay.from_predictions(
-        y, probabilities.argmax(axis=1), display_labels=names, values_format=".2f", cmap="Blues", **options
-    )
-    right = [
-        f"{name}: {(probabilities.argmax(axis=1) == k)[y == k].mean():.2f}" for k, name in enumerate(names)
-    ]
+    names, predicted = clf.classes_.astype(str), probabilities.argmax(axis=1)
+    matrix = confusion_matrix(y, predicted, labels=range(len(names)), normalize="true")
+    display = ConfusionMatrixDisplay(matrix, display_labels=names)
+    display.plot(ax=axes, values_format=".2f", cmap="Blues", colorbar=False)
+    right = [f"{name}: {fraction:.2f}" for name, fraction in zip(names, np.diagonal(matrix))]
     words = "Decoded classes of the trials of every class, as fractions."
     _add(page, "Trials", "Confusion matrix", words, f"Right: {', '.join(right)}.", figure)
 

@@ -58,10 +58,6 @@ class StackedEEGNets:
         self.intercept = torch.stack([layer.bias.detach() for layer in linear])
         self.norms = [_Norms([module._modules[name] for module in modules], priors) for name in _NORMS]
 
-    def add_heads(self, coefs, intercepts):
-        """Add corrections of the last layers."""
-        self.coef, self.intercept = self.coef + coefs, self.intercept + intercepts
-
     @torch.no_grad()
     def __call__(self, x, learn=True):
         """Return the scores (R, n_classes) of normalised signals (R, n_chans, n_times), one trial per network."""
@@ -137,13 +133,8 @@ class _Norms:
                 for k in ("weight", "bias")
             )
         self.priors = None if priors is None else torch.tensor(priors, dtype=torch.float64).unsqueeze(1)
-        self.population, self.n_trials, self.n_numbers, self.sums, self.squares = (
-            (self.mean, self.var),
-            0,
-            0,
-            0,
-            0,
-        )
+        self.population = self.mean, self.var
+        self.n_trials = self.n_numbers = self.sums = self.squares = 0
         self._set_affine()
 
     def __call__(self, h, learn):

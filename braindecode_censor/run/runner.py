@@ -87,7 +87,8 @@ class _Runner:
     def _unfinished(self, trainings):
         """Yield the trainings for workers; put aside those that the store has and those for the GPU."""
         for training in trainings:
-            content = None if self.store is None else self._read(training)
+            key = self._key(training)
+            content = None if key is None else self.store.read(key)
             if content is not None:
                 self.stored.append(TrainingResult.from_bytes(training, content))
             elif is_for_fleet(training.estimator, self.data):
@@ -97,9 +98,8 @@ class _Runner:
             else:
                 yield training
 
-    def _read(self, training):
-        key = training.key(self.data)
-        return None if key is None else self.store.read(key)
+    def _key(self, training):
+        return None if self.store is None else training.key(self.data)
 
     def _from_store(self):
         while self.stored:
@@ -107,7 +107,7 @@ class _Runner:
 
     def _keep(self, result):
         """Store a result that another run would repeat: a model, or a loss that was not finite."""
-        key = None if self.store is None else result.training.key(self.data)
+        key = self._key(result.training)
         if key is not None and (result.error is None or result.diverged):
             self.store.write(key, result.to_bytes(), seconds=result.seconds)
         return result

@@ -84,14 +84,10 @@ class HeldOut:
         """Return the nested balanced accuracy of a rule for every subject, NaN for those that were not tested."""
         key = (*candidates, rule)
         if key not in self._nested:
-            self._nested[key] = self._score_nested(candidates, rule)
+            scores = self._nested[key] = np.full(len(self.labels), np.nan)
+            for subject in self.nested_subjects(candidates):
+                scores[subject] = balanced_accuracy(*self.nested_answers(subject, candidates, rule))
         return self._nested[key].copy()
-
-    def _score_nested(self, candidates, rule):
-        scores = np.full(len(self.labels), np.nan)
-        for subject in self.nested_subjects(candidates):
-            scores[subject] = balanced_accuracy(*self.nested_answers(subject, candidates, rule))
-        return scores
 
     def nested_answers(self, subject, candidates, rule="greedy"):
         """Return the probabilities of a subject's trials by weights of its partners alone, and the labels."""

@@ -11,11 +11,10 @@ from torch import nn
 from braindecode_censor.encoders.resolve import whole_module
 from braindecode_censor.training.batch_statistics import adapt_batch_norms, stream_batch_norms
 from braindecode_censor.training.layers import code_of
-from braindecode_censor.training.preparation import encode
-from braindecode_censor.trials.dataset import Trials, check_labels
-from braindecode_censor.trials.quality import warn_of_one_class
+from braindecode_censor.training.preparation import encode_known
+from braindecode_censor.trials.dataset import Trials
 
-__all__ = ["StreamingClassifier", "adapt_classifier", "adapt_to_target", "correct_head"]
+__all__ = ["StreamingClassifier", "adapt_classifier", "adapt_to_target", "check_target", "correct_head"]
 
 # Minimum curvature of the ridge penalty, so that a solution exists without a prior too.
 _MIN_CURVATURE = 1e-3
@@ -42,12 +41,17 @@ def adapt_classifier(clf, X, y=None):
     return adapted
 
 
-def adapt_to_target(clf, unlabeled, labeled, y):
-    """Adapt a decoder in place to the target data that ``fit`` got, if there are any."""
+def check_target(unlabeled, labeled, y):
+    """Raise unless the target data of ``fit`` are unlabelled trials, labelled ones, or none."""
     if (labeled is None) != (y is None) or (unlabeled is not None and labeled is not None):
         raise ValueError(
             "Pass fit X_target_unlabeled alone, or X_target_labeled together with y_target_labeled."
         )
+
+
+def adapt_to_target(clf, unlabeled, labeled, y):
+    """Adapt a decoder in place to the target data that ``fit`` got, if there are any."""
+    check_target(unlabeled, labeled, y)
     if unlabeled is None and labeled is None:
         return
     adapted = adapt_classifier(clf, unlabeled if labeled is None else labeled, y)
@@ -64,20 +68,15 @@ def _check_general(clf, method):
 
 
 def _encode(clf, y, n_trials):
-    y = check_labels("y", y, n_trials, "pass one class per trial.")
-    warn_of_one_class(y)
+    y_encoded = encode_known(
+        y, clf.classes_, n_trials, "pass adapt trials of these, though not necessarily of all."
+    )
     if not isinstance(clf.criterion_, nn.CrossEntropyLoss):
         raise ValueError(
             f"criterion={type(clf.criterion_).__name__}: adapt(X, y) corrects the logits of a cross-entropy loss. "
             "Use the default criterion, or adapt(X) without classes."
         )
-    # As scikit-learn has it, -1 is an unknown label, unless it is a class.
-    is_known = np.ones(len(y), bool) if -1 in clf.classes_ else y != -1
-    y_encoded = np.full(len(y), -1)
-    y_encoded[is_known] = encode(
-        y[is_known], clf.classes_, "pass adapt trials of these, though not necessarily of all."
-    )
-    return y_encoded if is_known.any() else None
+    return y_encoded
 
 
 @torch.no_grad()

@@ -2,7 +2,6 @@
 
 import inspect
 
-import numpy as np
 import torch
 from braindecode import EEGClassifier
 from braindecode.augmentation import AugmentedDataLoader
@@ -20,6 +19,7 @@ from braindecode_censor._check import (
     suggest,
 )
 from braindecode_censor.penalties.modes import MODES
+from braindecode_censor.storage.keys import as_plain
 from braindecode_censor.trials.normalizations import NORMALIZATIONS
 
 __all__ = ["NET_ARGUMENTS", "PAPER", "check_arguments", "check_names", "find_optimizer"]
@@ -88,7 +88,7 @@ def check_names(params, names):
         if name in other_names:
             raise ValueError(f"{message}: pass {other_names[name]}.")
         raise ValueError(f"{message}.{suggest(name, [*names, *other_names])}")
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
+    return {name: as_plain(value) for name, value in params.items()}
 
 
 def _penalty_arguments():

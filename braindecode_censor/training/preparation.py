@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from braindecode_censor.storage.keys import as_plain
 from braindecode_censor.trials.dataset import check_labels
-from braindecode_censor.trials.splits import split_subject, validation_subject
+from braindecode_censor.trials.quality import warn_of_one_class
+from braindecode_censor.trials.splits import validation_subject
 from braindecode_censor.trials.subject_labels import find_labels
 
-__all__ = ["check_train_idx", "encode", "find_valid_subjects", "read_subjects", "split_trials"]
+__all__ = ["check_train_idx", "encode", "encode_known", "find_valid_subjects", "read_subjects"]
 
 _NO_SUBJECTS = (
     "censoring, validation and batches need the subject of every trial. Call fit(X, y, subjects=labels) with one label "
@@ -30,9 +32,26 @@ def encode(y, classes, remedy):
     unknown = [label for label in np.unique(y).tolist() if label not in indices]
     if unknown:
         raise ValueError(
-            f"y holds {unknown}, but the net was made for the classes {classes.tolist()}: {remedy}"
+            f"y has labels that fit did not have: {unknown}; fit had {classes.tolist()}: {remedy}"
         )
     return np.array([indices[label] for label in y.tolist()], dtype=np.int64)
+
+
+def encode_known(y, classes, n_trials, remedy):
+    """Return labels as indices into the classes, -1 where they are -1, NaN or None; None if no label is known."""
+    labels = np.asarray(y, dtype=object).ravel()
+    is_known = np.array([k is not None and k == k and (k != -1 or -1 in classes) for k in labels], bool)
+    if len(labels) != n_trials or is_known.all():
+        known, is_known = y, np.ones(n_trials, bool)
+    elif not is_known.any():
+        return None
+    else:
+        known = labels[is_known].tolist()
+    known = check_labels("y", known, is_known.sum(), "pass one class per trial.")
+    warn_of_one_class(known)
+    y_encoded = np.full(n_trials, -1)
+    y_encoded[is_known] = encode(known, classes, remedy)
+    return y_encoded
 
 
 def find_valid_subjects(valid_subject, subjects, all_subjects=None):
@@ -45,14 +64,7 @@ def find_valid_subjects(valid_subject, subjects, all_subjects=None):
     labels = list(valid_subject) if is_list else [valid_subject]
     if not labels:
         raise ValueError("valid_subject=[] is empty: pass valid_subject=None to train on all subjects.")
-    return [label.item() if isinstance(label, np.generic) else label for label in labels]
-
-
-def split_trials(subjects, valid_subjects):
-    """Return the indices of training and validation trials."""
-    valid = [split_subject(subjects, label)[1] for label in valid_subjects]
-    valid = np.unique(np.concatenate([*valid, np.arange(0)]))
-    return np.setdiff1d(np.arange(len(subjects)), valid), valid
+    return [as_plain(label) for label in labels]
 
 
 def check_train_idx(y_encoded, subjects, train, valid_subjects, classes, censors):

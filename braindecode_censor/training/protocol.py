@@ -24,7 +24,6 @@ from braindecode_censor.training.preparation import (
     encode,
     find_valid_subjects,
     read_subjects,
-    split_trials,
 )
 from braindecode_censor.training.rules import AverageWeights, BestEpoch, DivergedError, ValidationScore
 from braindecode_censor.training.schedule import count_epochs, count_steps, learning_rate
@@ -42,6 +41,7 @@ from braindecode_censor.trials.dataset import (
 from braindecode_censor.trials.normalize import SubjectNormalizer
 from braindecode_censor.trials.quality import check_trials
 from braindecode_censor.trials.sampler import SubjectBatches
+from braindecode_censor.trials.splits import split_trials
 from braindecode_censor.trials.stored import BLOCK, StoredSignals, read_blocks
 
 __all__ = []
@@ -61,10 +61,6 @@ _CALLBACK_ARGUMENTS = {"penalty", "censoring", "weight", "layer", "patience", "k
 # Moments of single trials cost as much as those of their batches in three to six epochs, and 17 kB a trial.
 _MIN_EPOCHS_FOR_MOMENTS = 8
 _MAX_MOMENTS_BYTES = 2**30
-
-
-def _names_of(X):
-    return signal_names(X) if isinstance(X, mne.BaseEpochs) else None
 
 
 class _LossMean(BatchScoring):
@@ -217,16 +213,15 @@ class _ProtocolClassifier(EEGClassifier):
         else:
             self.classes_inferred_, y_encoded = np.unique(y, return_inverse=True)
             check_sense(signals, self.classes_inferred_)
-        check_trials(signals, y, subjects, _names_of(X))
+        check_trials(signals, y, subjects, signal_names(X))
         self._split(y_encoded, subjects, continues)
         if not continues:
             n_chans, n_times = signals.shape[1:]
             self.signal_args_ = {"n_chans": n_chans, "n_times": n_times, "n_outputs": len(self.classes_)}
             if isinstance(X, mne.BaseEpochs):
                 self.signal_args_["sfreq"] = X.info["sfreq"]
-        if (
-            self.initialized_ and self.criterion is FoldCrossEntropy
-        ):  # It has the class weights of other trials.
+        # An earlier criterion has the class weights of other trials.
+        if self.initialized_ and self.criterion is FoldCrossEntropy:
             self.criterion_ = to_device(self.initialize_criterion().criterion_, self.device)
         self.normalizer_ = SubjectNormalizer(self.normalize, self.prior)
         signals = self.normalizer_.fit_subjects(signals, subjects, self.split_[0])
@@ -330,7 +325,7 @@ class _ProtocolClassifier(EEGClassifier):
         """Return the checked signals of trials to decode."""
         signals, _ = read_signals(X)
         self._check_shape(signals)
-        check_trials(signals, names=_names_of(X))
+        check_trials(signals, names=signal_names(X))
         return signals
 
     def _check_shape(self, signals):

@@ -132,9 +132,8 @@ class SubjectMaps:
         self.subject_idx = subject_idx
         self.offset = np.stack([one.offset for one in maps])
         weight = np.stack([one.weight for one in maps])
-        self.is_diagonal = (
-            strategy != "euclidean"
-        )  # This takes a hundredth of the time, with the same numbers.
+        # A diagonal map takes a hundredth of the time, with the same numbers.
+        self.is_diagonal = strategy != "euclidean"
         self.weight = np.diagonal(weight, axis1=1, axis2=2).copy() if self.is_diagonal else weight
 
     def __call__(self, X, trial_idx):

@@ -100,12 +100,14 @@ def home(nbytes, device):
     return device
 
 
-def signal_names(epochs):
-    """Return the names of the channels that are decoded."""
-    types = dict(zip(epochs.ch_names, epochs.get_channel_types()))
+def signal_names(X):
+    """Return the names of the channels of Epochs that are decoded, None of other trials."""
+    if not isinstance(X, mne.BaseEpochs):
+        return None
+    types = dict(zip(X.ch_names, X.get_channel_types()))
     count = Counter(ch_type for ch_type in types.values() if ch_type in SIGNALS)
     decoded = max(count, key=count.get, default=None)
-    names = [name for name in epochs.ch_names if types[name] == decoded and name not in epochs.info["bads"]]
+    names = [name for name in X.ch_names if types[name] == decoded and name not in X.info["bads"]]
     if decoded is None or not names:
         raise ValueError(
             f"X has no good channel of {', '.join(SIGNALS)}, but {', '.join(sorted(set(types.values())))}: set the "
@@ -162,10 +164,6 @@ def read_array(name, values):
 def _check_form(shape, dtype):
     if dtype.kind not in "biuf":
         raise ValueError(f"X has the type {dtype}: expected an array of real numbers.")
-    _check_shape(shape)
-
-
-def _check_shape(shape):
     if len(shape) != 3 or 0 in shape:
         raise ValueError(
             f"X has shape {shape}: expected (n_trials, n_chans, n_times), none of them zero. "

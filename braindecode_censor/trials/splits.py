@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-__all__ = ["split_subject", "validation_subject"]
+__all__ = ["split_trials", "validation_subject"]
 
 _NUMBERED = re.compile(r"^(\D*)(\d+)(\D*)$")
 
@@ -66,18 +66,19 @@ def validation_subject(subjects, all_subjects=None):
     return by_number[min(by_number, key=lambda number: (number - start) % size)]
 
 
-def split_subject(subjects, valid_subject):
+def split_trials(subjects, valid_subjects):
     """Return the indices of the training trials and of the validation trials."""
     subjects = np.asarray(subjects)
-    if valid_subject is None:
-        return np.arange(len(subjects)), np.arange(0)
-    # A comparison between unlike types (a number and strings) is one False, not an array of them.
-    is_valid = np.broadcast_to(subjects == valid_subject, subjects.shape)
-    if not is_valid.any():
-        raise ValueError(
-            f"valid_subject={valid_subject!r} has no trials; choose one of {np.unique(subjects).tolist()} "
-            "or valid_subject='rotate'."
-        )
+    is_valid = np.zeros(len(subjects), bool)
+    for label in valid_subjects:
+        # A comparison between unlike types (a number and strings) is one False, not an array of them.
+        is_of_subject = np.broadcast_to(subjects == label, subjects.shape)
+        if not is_of_subject.any():
+            raise ValueError(
+                f"valid_subject={label!r} has no trials; choose one of {np.unique(subjects).tolist()} "
+                "or valid_subject='rotate'."
+            )
+        is_valid = is_valid | is_of_subject
     return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
 
 

@@ -54,8 +54,8 @@ class EpochsFolder(_TrialDataset):
         require(heads, f"where={where!r} leaves none of the subjects of {self.folder}.")
         self.files = {subject: files[subject] for subject in heads}
         first = next(iter(heads.values()))
-        modality = _modality(first)
-        self.channels = _common_channels(heads, modality, channels)
+        modality = modality_of(first)
+        self.channels = common_channels(heads, modality, channels)
         class_names = list(dict.fromkeys(name for head in heads.values() for name in head.label_names))
         _check_agreement(heads, class_names)
         _check_copies(self.files)
@@ -170,7 +170,8 @@ def _matches(head, where):
     return all(head.extra[key] == value for key, value in where.items())
 
 
-def _modality(head):
+def modality_of(head):
+    """Return the most frequent type of a subject's channels that can be decoded."""
     counts = Counter(ch_type for ch_type in head.ch_types if ch_type in MODALITIES)
     require(counts, f"{head.path}: ch_types has none of {', '.join(MODALITIES)}; there is nothing to decode.")
     return counts.most_common(1)[0][0]
@@ -181,7 +182,7 @@ def _paradigm(modality, class_names):
     return {"eeg": eeg_paradigm, "emg": "emg"}.get(modality, "ecog")
 
 
-def _common_channels(heads, modality, channels):
+def common_channels(heads, modality, channels):
     """Return the names of the channels to decode from, the same for all subjects."""
     names = {}
     for head in heads.values():
@@ -195,7 +196,7 @@ def _common_channels(heads, modality, channels):
             require(not different, f"{problem}; pass channels='common' to use the shared ones.")
         return first
     shared = [name for name in first if all(name in ch_names for ch_names in names.values())]
-    require(shared, f"channels='common' leaves none: no {modality} channel is in all subjects.")
+    require(shared, f"no {modality} channel is in all subjects: channels='common' leaves none.")
     if channels == "common":
         return shared
     missing = ", ".join(sorted(set(channels) - set(shared)))

@@ -20,9 +20,8 @@ class Double(CensoredEEGClassifier):
     """The estimator in double precision, with the dropout masks that a fleet computes from seed and step."""
 
     def _to_tensor(self, signals):
-        return (
-            super()._to_tensor(signals).double()
-        )  # Braindecode's loader turns signals into single precision.
+        # Braindecode's loader turns signals into single precision.
+        return super()._to_tensor(signals).double()
 
     def initialize_module(self):
         super().initialize_module()

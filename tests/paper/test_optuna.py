@@ -6,7 +6,7 @@ from tiny import GRID, ONE_EPOCH, copy_of, experiment, finished, run
 
 from braindecode_censor.paper.cluster import hide_password
 from braindecode_censor.paper.grid import METHODS
-from braindecode_censor.paper.optuna_search import open_study, propose
+from braindecode_censor.paper.optuna_search import open_study, propose, search
 from braindecode_censor.penalties.options import search_space_of
 
 optuna = pytest.importorskip("optuna")
@@ -46,6 +46,7 @@ def test_interrupted_search_continues_to_the_same_numbers(whole, tmp_path):
     class Stop(Exception):
         pass
 
+    (tmp_path / "stopped").mkdir()
     stopped = experiment(tmp_path / "stopped", **OPTIONS)
     write, count = stopped.store.write, iter(range(4))
 
@@ -56,10 +57,10 @@ def test_interrupted_search_continues_to_the_same_numbers(whole, tmp_path):
 
     stopped.store.write = write_three
     with pytest.raises(Stop):
-        stopped.run(report=False)
-    again = run(tmp_path / "stopped", **OPTIONS)
-    pd.testing.assert_frame_equal(again.scores, whole.scores)
-    assert len(finished(tmp_path / "stopped")) == len(set(finished(whole.out)))
+        search(stopped, None)
+    again = pd.DataFrame(search(experiment(tmp_path / "stopped", **OPTIONS), None).values())
+    pd.testing.assert_frame_equal(again, pd.read_csv(whole.out / "search.csv"))
+    assert len(finished(tmp_path / "stopped")) == len(set(finished(tmp_path / "stopped"))) == 8
     out = copy_of(whole.out, tmp_path / "copy")  # Opening a study writes to it.
     studies = [open_study(experiment(folder, **OPTIONS), "adv") for folder in (out, tmp_path / "stopped")]
     values = [[t.value for t in study.trials if t.state.name == "COMPLETE"] for study in studies]
@@ -68,14 +69,14 @@ def test_interrupted_search_continues_to_the_same_numbers(whole, tmp_path):
 
 def test_deleted_journal_is_written_again_and_trials_can_be_added(whole, tmp_path):
     out = copy_of(whole.out, tmp_path / "out")
-    keys = finished(out)
+    keys, table = finished(out), pd.read_csv(out / "search.csv")
     (out / "optuna.journal").unlink()
-    pd.testing.assert_frame_equal(run(out, **OPTIONS).scores, whole.scores)
+    again = pd.DataFrame(search(experiment(out, **OPTIONS), None).values())
+    pd.testing.assert_frame_equal(again, table)
     assert finished(out) == keys, "the proposals are the same"
-    run(out, **OPTIONS | {"n_optuna_trials": 5})
-    table = pd.read_csv(out / "search.csv")
-    assert table["method"].value_counts().to_dict() == {"mmd": 5, "adv": 5}
-    assert set(pd.read_csv(whole.out / "search.csv")["setting"]) < set(table["setting"])
+    more = pd.DataFrame(search(experiment(out, **OPTIONS | {"n_optuna_trials": 5}), None).values())
+    assert more["method"].value_counts().to_dict() == {"mmd": 5, "adv": 5}
+    assert set(table["setting"]) < set(more["setting"])
 
 
 def test_a_bad_trial_is_cut_short_and_not_mistaken_for_a_training(tmp_path):
@@ -91,25 +92,22 @@ def test_a_bad_trial_is_cut_short_and_not_mistaken_for_a_training(tmp_path):
         for epoch in range(1, 7):
             trial.report(1.0, epoch)
         study.tell(trial, 1.0)
-    study_of_six.run(report=False)
+    assert len(search(study_of_six, None)) == 5
     last = open_study(study_of_six, "mmd").trials[-1]
     assert last.state.name == "PRUNED"
     assert sorted(last.intermediate_values) == [1, 2, 3, 4, 5]
-    assert len(pd.read_csv(study_of_six.out / "search.csv")) == 5
-    # the search trained nothing to its end: all that is kept are folds of the cross-validation
-    assert len(finished(study_of_six.out)) == 2 * 4
+    assert not finished(study_of_six.out), "the search trained nothing to its end"
 
 
 def test_two_machines_share_a_database(tmp_path):
     """The second one finds the search done and keeps the same configs without training any of it."""
     options = {"search": f"sqlite:///{tmp_path}/studies.db", "n_optuna_trials": 3}
     options |= {"grid": GRID[1:], "training": ONE_EPOCH}
-    one, two = (run(tmp_path / name, **options) for name in ("one", "two"))
-    assert (tmp_path / "one" / "search.csv").read_bytes() == (tmp_path / "two" / "search.csv").read_bytes()
-    pd.testing.assert_frame_equal(one.scores, two.scores)
+    one, two = (search(experiment(tmp_path / name, **options), None) for name in ("one", "two"))
+    assert one == two and len(one) == 3
     study = open_study(experiment(tmp_path / "two", **options), "adv")
     assert len(study.trials) == 3
-    assert len(finished(tmp_path / "two")) == 2 * 4 < len(finished(tmp_path / "one"))
+    assert len(finished(tmp_path / "one")) == 3 and not finished(tmp_path / "two")
     # A running trial of another machine is left as it is; one of this machine, from before a crash, is asked again.
     study.ask().set_user_attr("owner", "another machine")
     propose(study.ask(), "adv")

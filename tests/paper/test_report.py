@@ -102,9 +102,8 @@ def test_the_lines_copy_and_run_anywhere(page, folder, tmp_path):
     (tmp_path / "lines.py").write_text(lines)
     done = run_script(tmp_path / "lines.py", tmp_path, timeout=100)
     assert done.code == 0, done.output
-    answers = np.array(
-        ast.literal_eval(done.output.strip().splitlines()[-2])
-    )  # the last line is the runner's
+    # The last line is the runner's.
+    answers = np.array(ast.literal_eval(done.output.strip().splitlines()[-2]))
     assert set(answers) <= {"NonTarget", "Target"}
     index = pd.read_csv(folder / "trainings" / "index.csv")
     best = index[index["key"] == re.search(r'load_decoder\(folder, "(\w+)"\)', lines)[1]].iloc[0]

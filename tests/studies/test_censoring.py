@@ -73,9 +73,8 @@ def test_finished_trainings_are_not_repeated_and_another_weight_is_trained(table
     n_files = len(list(folder.rglob("*.training")))
     study = CensoringStudy(trials, 64.0, folder, "subject", **{**OPTIONS, "levels": [1.0, 3.0]})
     scores = study.run(3)["scores"]
-    assert (
-        len(list(folder.rglob("*.training"))) == n_files + 2 * 3 * 2
-    )  # model and arrays, three modes, two folds
+    # Model and arrays, three modes, two folds.
+    assert len(list(folder.rglob("*.training"))) == n_files + 2 * 3 * 2
     keys = ["method", "mode", "weight", "control", "subject"]
     scores, old = (frame.set_index(keys)["score"] for frame in (scores, before["scores"]))
     pd.testing.assert_series_equal(scores.loc[old.index], old)

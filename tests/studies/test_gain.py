@@ -33,9 +33,8 @@ def draw_settings(rng, gain=0.0, harm=0.0):
 @pytest.mark.parametrize(
     "sizes",
     [
-        {
-            "shared": 0.02
-        },  # A lucky training of the baseline affects all subjects: a paired t-test rejects 19 %.
+        # A lucky training of the baseline affects all subjects: a paired t-test rejects 19 %.
+        {"shared": 0.02},
         {"shared": 0.0, "n_subjects": 19, "noise": 0.005},
         {"shared": 0.0, "n_seeds": 1},
         {"between": 0.0, "n_seeds": 8},
@@ -44,7 +43,7 @@ def draw_settings(rng, gain=0.0, harm=0.0):
 )
 def test_false_gains_and_coverage(sizes):
     rng = np.random.default_rng(0)
-    rows = [describe(draw(rng, **sizes)) for _ in range(200)]
+    rows = [describe(draw(rng, **sizes)) for _ in range(100)]
     assert 0.01 <= np.mean([row["p"] < 0.05 for row in rows]) <= 0.10
     assert 0.90 <= np.mean([row["low"] <= 0 <= row["high"] for row in rows]) <= 0.99
 

@@ -179,10 +179,7 @@ def test_bad_input(by_subject, new):
         r"X has \(2, 96\) channels and samples per trial, fit had \(4, 96\)": (x[:, :2], None),
         "NaN or infinite values in 1 of 40": (np.where(np.arange(40)[:, None, None] == 3, np.nan, x), None),
         r"X has shape \(0, 4, 96\)": (x[:0], None),
-        r"y holds \[7\], but the net was made for the classes \[0, 1\]: pass adapt trials of these": (
-            x,
-            np.full(40, 7),
-        ),
+        r"did not have: \[7\]; fit had \[0, 1\]: pass adapt trials of these": (x, np.full(40, 7)),
         r"y has shape \(39,\) and X has 40 trials": (x, y[:-1]),
     }
     for message, (trials, classes) in cases.items():

@@ -105,9 +105,8 @@ class Custom(EEGNet):
     "options",
     [
         {"module": Custom},
-        {
-            "module__activation": torch.nn.ReLU
-        },  # else the loaded net would have another, and predict something else
+        # Else the loaded net would have another, and predict something else.
+        {"module__activation": torch.nn.ReLU},
         {"criterion": torch.nn.NLLLoss},  # from it follows what turns outputs into probabilities
     ],
     ids=lambda options: next(iter(options)),

@@ -55,7 +55,7 @@ def test_classes_keep_their_order(words, quick):
     assert np.isfinite(clf.predict_proba(x)).all()
     assert np.isin(clf.predict(x[some]), ["b", "c"]).mean() > 0.5  # b has not become a
     with pytest.raises(
-        ValueError, match=r"y holds \['d'\], but the net was made for the classes \['a', 'b', 'c'\]"
+        ValueError, match=r"y has labels that fit did not have: \['d'\]; fit had \['a', 'b', 'c'\]"
     ):
         clf.partial_fit(x, np.where(y == "a", "d", y), subjects=subjects)
 

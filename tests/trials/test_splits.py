@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from braindecode_censor.trials.splits import split_subject, validation_subject
+from braindecode_censor.trials.splits import split_trials, validation_subject
 
 
 def _rotation(subjects, all_subjects=None):
@@ -87,15 +87,15 @@ def test_whole_numbers_as_floats():
         assert len(set(_rotation([1e300, 2e300, 3e300, 4e300, 5e300]))) > 1
 
 
-def test_split_subject():
-    train, valid = split_subject(["a", "b", "a", "c"], "a")
+def test_split_trials():
+    train, valid = split_trials(["a", "b", "a", "c"], ["a"])
     assert (train.tolist(), valid.tolist()) == ([1, 3], [0, 2])
-    train, valid = split_subject([1, 2, 1], None)
+    train, valid = split_trials([1, 2, 1], [])
     assert (train.tolist(), valid.tolist()) == ([0, 1, 2], [])
 
 
 def test_unknown_subjects():
     with pytest.raises(ValueError, match=r"valid_subject=9 has no trials; choose one of \[1, 2\]"):
-        split_subject([1, 2, 2], 9)
+        split_trials([1, 2, 2], [1, 9])
     with pytest.raises(ValueError, match=r"all_subjects=\[1, 2\] lacks the subjects \[3\]"):
         validation_subject([1, 3], all_subjects=[1, 2])

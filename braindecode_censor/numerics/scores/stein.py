@@ -56,19 +56,13 @@ class Stein(ScoreEstimator):
 
     def _extend(self, apply, zeta, context):
         """Return the scores of a system with the query as one more sample, from which the sample is eliminated."""
-        _, d2, precision = context
+        query, d2, precision = context
         k = self.kernel(d2, precision)
-        gradient = (
-            len(self._x) * zeta
-        )  # Sum over j of the gradient in x_j; in the query the sign is opposite.
+        # Sum over j of the gradient in x_j; in the query the sign is opposite.
+        gradient = len(self._x) * zeta
         towards = self._regularised_solve(self._eta, k.T)
         schur = 1 + self._eta[0] - (k * towards.T).sum(-1, keepdim=True)  # k(x, x) = 1
         # Sum over j of (towards_j + 1) * b_j, where b_j is the gradient of k(x_j, query) in the query.
-        weighted = -self._gradient_sum(context, towards.T) - gradient
+        _, weighted_gradient, _ = self.kernel.operator(query, self._x, d2, precision, towards.T)
+        weighted = -weighted_gradient - gradient
         return -(k @ self._in_sample - weighted) / schur
-
-    def _gradient_sum(self, context, weights):
-        """Return the sum over j of weights[i, j] times the gradient of k(query_i, x_j) in x_j."""
-        query, d2, precision = context
-        _, divergence, _ = self.kernel.operator(query, self._x, d2, precision, weights)
-        return divergence

@@ -165,9 +165,8 @@ class MIGE(Measure):
             Without a graph.
         """
         z = z.detach()
-        reference = stratum = same_group(
-            batch.y
-        )  # The score of a subject is compared with that of its reference.
+        # The score of a subject is compared with that of its reference.
+        reference = stratum = same_group(batch.y)
         if batch.continuous:
             outer = inner = self._stratum_weights(batch, z.dtype)
             conditional = self._scores(_with_nuisance(z, batch.s), stratum)[:, : z.shape[1]]
