@@ -8,6 +8,7 @@ import pytest
 from live.conftest import NAMES, SFREQ, cut, make_recording
 
 import braindecode_censor as bc
+from braindecode_censor.live.demo import decode_on_loopback
 
 
 def open_live(decoder, **options):
@@ -112,7 +113,7 @@ def test_a_player_that_is_killed_and_restarted_goes_on(decoder, play):
 @pytest.mark.filterwarnings("ignore:The decoder has no class of rest")
 def test_streams_that_do_not_fit_are_errors_before_the_first_decision(decoder, play):
     samples, _ = make_recording(20)
-    play(samples, name="none", unit="none", source="a")
+    play(samples, name="none", unit=None, source="a")
     play(samples, name="wrong", sfreq=100.0, source="b")
     play(samples, name="lacks", names=["C3", "Cz", "C4", "Oz"], source="c")
     play(samples, name="two", source="d")
@@ -137,3 +138,19 @@ def test_streams_that_do_not_fit_are_errors_before_the_first_decision(decoder, p
         assert live.source.unit == "uV"
     with pytest.raises(ValueError, match="Pass events=, the name of a marker stream, or every="):
         open_live(decoder)
+
+
+def test_demonstration_shows_the_decisions_of_the_offline_stream(decoder, loopback, capsys):
+    clf = bc.AutoTransferClassifier.load(decoder)
+    X, y = cut(*make_recording(6))
+    decode_on_loopback(clf, X, y)
+    lines = capsys.readouterr().out.splitlines()
+    offline = clf.stream().predict_proba(X)
+    labels = [k if p >= 0.5 else "unsure" for k, p in zip(clf.classes_[offline.argmax(1)], offline.max(1))]
+    rows = [line.split() for line in lines[1:7]]
+    assert [row[1:4] for row in rows] == [
+        [k, label, f"{p:.2f}"] for k, label, p in zip(y, labels, offline.max(1))
+    ]
+    right, decided = np.sum(labels == y), np.sum(np.array(labels) != "unsure")
+    assert rows[-1][4] == f"{right / decided:.2f}"
+    assert lines[7].startswith(f"6 trials decoded as they arrived, {decided} decided at")
