@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["start_player", "use_loopback"]
+__all__ = ["open_outlet", "start_player", "use_loopback"]
 
 # Where loopback has no multicast, several outlets are found as known peers alone.
 _SETTINGS = (
@@ -40,18 +40,25 @@ def start_player(folder, samples, markers, names, sfreq, **options):
     return player
 
 
-def _play(path, name="EEG", unit="microvolts", source="player", lose=(0, 0), silent=(0, 0), wait=0.3):
+def open_outlet(name="EEG", names=("Cz",), sfreq=128.0, unit="microvolts", source="player"):
+    """Return the outlet of a stream of signals."""
+    from mne_lsl import lsl
+
+    info = lsl.StreamInfo(name, "EEG", len(names), sfreq, "float32", source)
+    info.set_channel_names(list(names))
+    if unit is not None:
+        info.set_channel_units(unit)
+    return lsl.StreamOutlet(info)
+
+
+def _play(path, lose=(0, 0), silent=(0, 0), wait=0.3, source="player", **options):
     """Play in real time; `lose` is a sample and a number of samples, `silent` a sample and seconds."""
     from mne_lsl import lsl
 
     data = np.load(path)
-    samples, sfreq, names = data["samples"], float(data["sfreq"]), data["names"].tolist()
-    markers = json.loads(str(data["markers"]))
-    info = lsl.StreamInfo(name, "EEG", len(names), sfreq, "float32", source)
-    info.set_channel_names(names)
-    if unit is not None:
-        info.set_channel_units(unit)
-    outlet, marker_outlet = lsl.StreamOutlet(info), None
+    samples, sfreq, markers = data["samples"], float(data["sfreq"]), json.loads(str(data["markers"]))
+    outlet = open_outlet(names=data["names"].tolist(), sfreq=sfreq, source=source, **options)
+    marker_outlet = None
     if markers:
         info = lsl.StreamInfo("Markers", "Markers", 1, 0, "string", f"{source}-m")
         marker_outlet = lsl.StreamOutlet(info)

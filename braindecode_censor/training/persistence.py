@@ -156,7 +156,9 @@ def write_state(clf, fitted, tensors):
         clf.initialize()
     module, weights = whole_module(clf.module_), _select(tensors, "module")
     for name, tensor in module.state_dict().items():
-        if name in weights and weights[name].dtype != tensor.dtype:
+        if name not in weights:  # torch forgives a missing count of batches.
+            raise RuntimeError(f"{name} is missing.")
+        if weights[name].dtype != tensor.dtype:
             raise ValueError(f"{name} is of {weights[name].dtype}, expected {tensor.dtype}.")
     module.load_state_dict(weights)
     arrays = {name: tensor.numpy() for name, tensor in _select(tensors, "normalizer").items()}
