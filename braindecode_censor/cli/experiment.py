@@ -105,6 +105,7 @@ def resume_experiment(args):
 
 def run_demo(args):
     """Run the experiment and the search on simulated subjects."""
+    from braindecode_censor.live.demo import decode_on_loopback
     from braindecode_censor.paper import demo
 
     result, parameters = _run(
@@ -119,9 +120,11 @@ def run_demo(args):
         return 0
     print("\nNow subjects who were not in the training data ...", flush=True)
     arguments = parameters[result.selected]
-    scores, best = demo.compare_on_new_subjects(arguments, args.random_state, int(not args.quiet))
+    scores, best, live = demo.compare_on_new_subjects(arguments, args.random_state, int(not args.quiet))
     sentence, _, numbers = demo.describe_new_subjects(scores, best).partition("\n\n")
     print(f"\n{textwrap.fill(sentence, 100)}\n\n{numbers}")
+    print("\nNow the last of them live, from trials that arrive over Lab Streaming Layer ...", flush=True)
+    decode_on_loopback(*live)
     return 0
 
 

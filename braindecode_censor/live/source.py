@@ -45,10 +45,14 @@ class LslSource:
             raise ValueError(f"units={units!r} is unknown; choose from {list(UNITS)}.")
         self.units, self._inlets = units, []
         flags = ["clocksync", "dejitter"] if dejitter else ["clocksync"]
-        # Markers first, because one that is sent before the inlet opens is lost.
-        self.markers = None if events is None else self._open(events, "marker stream", ["clocksync"])
+        # The whole time, because a second stream of a name may answer later than the first.
+        present = _lsl().resolve_streams(_WAIT)
         try:
-            self.inlet = self._open(stream, "stream", flags)
+            # Markers first, because one that is sent before the inlet opens is lost.
+            self.markers = None
+            if events is not None:
+                self.markers = self._open(present, events, "marker stream", ["clocksync"])
+            self.inlet = self._open(present, stream, "stream", flags)
             self.info = self.inlet.get_sinfo(timeout=_WAIT)
             if self.info.dtype == "string":
                 raise ValueError(f"The stream {stream!r} holds text, not signals: is it the marker stream?")
@@ -59,15 +63,13 @@ class LslSource:
         self._channels, self.is_silent = None, False
         self.listen()
 
-    def _open(self, name, kind, flags):
-        lsl = _lsl()
-        # The whole time, because a second stream of that name may answer later than the first.
-        found = {info.uid: info for info in lsl.resolve_streams(_WAIT, name=name, minimum=2)}
+    def _open(self, present, name, kind, flags):
+        found = [info for info in present if info.name == name]
         if len(found) != 1:
-            where = ", ".join(f"{info.hostname} ({info.source_id})" for info in found.values())
+            where = ", ".join(f"{info.hostname} ({info.source_id})" for info in found)
             problem = f"{len(found)} are: {where}" if found else f"none is, after {_WAIT:g} s"
             raise ValueError(f"One {kind} named {name!r} is expected on the network, and {problem}.")
-        inlet = lsl.StreamInlet(next(iter(found.values())), max_buffered=60, processing_flags=flags)
+        inlet = _lsl().StreamInlet(found[0], max_buffered=60, processing_flags=flags)
         self._inlets.append(inlet)
         inlet.open_stream(timeout=_WAIT)
         return inlet

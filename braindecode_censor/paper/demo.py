@@ -20,6 +20,7 @@ RECORDED = {"kind": "mixed", "n_subjects": 8, "n_trials": 48}
 TRAINING = {"max_epochs": 20, "patience": 6}
 _N_NEW = 8
 _TIME_LIMIT = 40.0  # seconds of each of two searches
+_N_LIVE = 30  # trials of a second each, decoded live
 _REPORT_SECONDS = 40.0  # for figures and report, measured on one core
 
 _PLAIN, _PAPER = "plain network", "the paper's AutoTransfer"
@@ -28,17 +29,21 @@ _NONE, _UNLABELED = "AutoTransferClassifier, no target data", "AutoTransferClass
 
 def estimate_seconds(with_report=True, without_search=False):
     """Return about how many seconds the demonstration takes besides the trainings of the experiment."""
-    return _REPORT_SECONDS * with_report + (0 if without_search else 2.4 * _TIME_LIMIT)
+    return _REPORT_SECONDS * with_report + (0 if without_search else 2.4 * _TIME_LIMIT + _N_LIVE)
 
 
 def compare_on_new_subjects(parameters, seed=0, verbose=1):
-    """Return the scores of four decoders on new subjects, and the best score possible."""
+    """Return the scores of four decoders on new subjects, the best score possible, and what is decoded live.
+
+    That is a decoder, and trials and labels of a new subject.
+    """
     n_recorded = RECORDED["n_subjects"]
     population = SimulatedSubjects(**{**RECORDED, "n_subjects": n_recorded + _N_NEW}, seed=seed)
     X, y, subjects = population.arrays()
     train, new = subjects <= n_recorded, np.arange(n_recorded + 1, n_recorded + _N_NEW + 1)
     protocol = {**PAPER, **TRAINING, "random_state": seed}
     options = {"time_limit": _TIME_LIMIT, "random_state": seed, "verbose": verbose}
+    options |= {"sfreq": population.design.sfreq, "preparation": {"phase": "causal"}}
     decoders = {
         _PLAIN: CensoredEEGClassifier(**{**protocol, "penalty": None}),
         _PAPER: CensoredEEGClassifier(**{**protocol, **parameters}),
@@ -56,7 +61,8 @@ def compare_on_new_subjects(parameters, seed=0, verbose=1):
             scores = {n: balanced_accuracy_score(labels, clf.predict(trials)) for n, clf in adapted.items()}
             rows.append(scores)
     best = population.oracle_accuracy(subjects=new.tolist())
-    return pd.DataFrame(rows, index=pd.Index(new, name="subject")), float(best)
+    live = decoders[_UNLABELED], trials[:_N_LIVE], labels[:_N_LIVE]
+    return pd.DataFrame(rows, index=pd.Index(new, name="subject")), float(best), live
 
 
 def describe_new_subjects(scores, best, n_classes=4):

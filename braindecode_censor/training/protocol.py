@@ -2,6 +2,7 @@
 
 import math
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import islice
 
 import mne
@@ -130,10 +131,17 @@ class _ProtocolClassifier(EEGClassifier):
             speed_up(self.module_)
         return self
 
-    def initialize_optimizer(self, triggered_directly=None):
-        """Build the optimizer, whose class may be given by its name."""
+    @cached_property
+    def optimizer_(self):
+        """Optimizer, built when a training first needs it: its construction imports torch's compiler."""
         args, kwargs = self.get_params_for_optimizer("optimizer", self.get_all_learnable_params())
-        self.optimizer_ = find_optimizer(self.optimizer)(*args, **kwargs)
+        return find_optimizer(self.optimizer)(*args, **kwargs)
+
+    def initialize_optimizer(self, triggered_directly=None):
+        """Forget an earlier optimizer, and let skorch know that there will be one."""
+        vars(self).pop("optimizer_", None)
+        if "optimizer" not in self._optimizers:
+            self._register_attribute("optimizer_", None)
         return self
 
     @property

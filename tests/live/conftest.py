@@ -1,21 +1,16 @@
 """LSL on loopback alone, in a session of its own, and a decoder of two classes that is fitted once."""
 
-import json
 import os
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from shared import once, set_home
 
+from braindecode_censor.live.player import start_player, use_loopback
+
 SFREQ, N_CHANS, N_TIMES = 64.0, 4, 48
 NAMES = ["C3", "Cz", "C4", "Pz"]
-# Where loopback has no multicast, several outlets are found as known peers alone.
-_CONFIG = "[ports]\nIPv6 = disable\n[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {{127.0.0.1}}\n"
-_CONFIG += "SessionID = {session}\n"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,9 +23,7 @@ def loopback(tmp_path_factory):
     except OSError:
         pytest.skip("no socket can be opened")
     set_home(tmp_path_factory)
-    path = tmp_path_factory.mktemp("lsl") / "lsl_api.cfg"
-    path.write_text(_CONFIG.format(session=f"test-{os.getpid()}"))
-    os.environ["LSLAPICFG"] = str(path)
+    use_loopback(tmp_path_factory.mktemp("lsl"))
     yield
     del os.environ["LSLAPICFG"]
 
@@ -77,16 +70,8 @@ def play(tmp_path):
     players = []
 
     def start(samples, markers=(), names=NAMES, sfreq=SFREQ, **options):
-        path = tmp_path / f"{len(players)}.npz"
-        np.savez(path, samples=samples, sfreq=sfreq, names=names, markers=json.dumps(list(markers)))
-        arguments = [f"--{k}={v}" for k, v in options.items() if not isinstance(v, tuple)]
-        for k, v in options.items():
-            arguments += [f"--{k}", *map(str, v)] if isinstance(v, tuple) else []
-        command = [sys.executable, Path(__file__).with_name("player.py"), path, *arguments]
-        player = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True)
-        players.append(player)
-        assert player.stdout.readline() == "open\n"
-        return player
+        players.append(start_player(tmp_path, samples, list(markers), list(names), sfreq, **options))
+        return players[-1]
 
     yield start
     for player in players:

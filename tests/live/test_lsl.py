@@ -1,13 +1,21 @@
 """A player process and real LSL on loopback: decisions equal those of a replay and of trials cut offline; faults."""
 
+import re
+import signal
+import subprocess
+import sys
 import time
 
 import mne
 import numpy as np
+import pandas as pd
 import pytest
 from live.conftest import NAMES, SFREQ, cut, make_recording
 
 import braindecode_censor as bc
+from braindecode_censor.live.decide import Decide
+from braindecode_censor.live.demo import decode_on_loopback
+from braindecode_censor.live.player import open_outlet
 
 
 def open_live(decoder, **options):
@@ -95,13 +103,21 @@ def test_lost_samples_nan_and_silence_are_refused_and_said(decoder, play):
 def test_a_player_that_is_killed_and_restarted_goes_on(decoder, play):
     samples, markers = make_recording(12)
     first = play(samples, markers)
-    with open_live(decoder, every=0.5, pause=0) as live:
+    with open_live(decoder, every=0.5, pause=0, agree=2) as live:
         before = collect(live, 6)
         first.kill()
         first.wait()
         assert next(d for d in live if d.probabilities is None).why == "no signal"
-        play(samples, markers, wait=0.1)
-        after = collect(live, 16, seconds=25)
+        second = play(samples, markers, wait=0.1)
+        after = collect(live, 16, seconds=120)
+        second.kill()
+        second.wait()
+        play(samples, markers, source="another", wait=0.1)
+        live.seconds = 4
+        assert list(live)[-1].why == "no signal", "a stream of another source is not that stream"
+    decide = Decide(live.engine.classes, agree=2)
+    rows = [decide(d.time, d.probabilities) for d in before]
+    assert [(d.label, d.why) for d in before] == [(label, why) for label, _, why in rows]
     assert before[-1].probabilities is not None
     assert after[-1].probabilities is not None
     assert [d for d in live.decisions if d in before + after] == before + after
@@ -110,13 +126,11 @@ def test_a_player_that_is_killed_and_restarted_goes_on(decoder, play):
 
 
 @pytest.mark.filterwarnings("ignore:The decoder has no class of rest")
-def test_streams_that_do_not_fit_are_errors_before_the_first_decision(decoder, play):
-    samples, _ = make_recording(20)
-    play(samples, name="none", unit="none", source="a")
-    play(samples, name="wrong", sfreq=100.0, source="b")
-    play(samples, name="lacks", names=["C3", "Cz", "C4", "Oz"], source="c")
-    play(samples, name="two", source="d")
-    play(samples, name="two", source="e")
+def test_streams_that_do_not_fit_are_errors_before_the_first_decision(decoder):
+    fits = {"name": "EEG", "names": NAMES, "sfreq": SFREQ, "source": "a"}
+    changes = [{"name": "none", "unit": None}, {"name": "wrong", "sfreq": 100.0}, {}]
+    changes += [{"name": "lacks", "names": ["C3", "Cz", "C4", "Oz"]}, {"name": "two"}]
+    outlets = [open_outlet(**fits | change) for change in [*changes, {"name": "two", "source": "b"}]]
     for stream, message in {
         "none": "declares no unit, or several .*pass units=",
         "wrong": "100 samples per second, the decoder was fitted with 64",
@@ -137,3 +151,53 @@ def test_streams_that_do_not_fit_are_errors_before_the_first_decision(decoder, p
         assert live.source.unit == "uV"
     with pytest.raises(ValueError, match="Pass events=, the name of a marker stream, or every="):
         open_live(decoder)
+    del outlets
+
+
+def test_ctrl_c_of_the_command_closes_the_outlet_and_writes_the_summary(decoder, play, tmp_path):
+    from mne_lsl import lsl
+
+    play(*make_recording(60))
+    command = [sys.executable, "-m", "braindecode_censor.cli.main", "live", "--decoder", decoder]
+    command += [
+        "--stream",
+        "EEG",
+        "--events",
+        "Markers",
+        "--outlet",
+        "stopped",
+        "--out",
+        tmp_path / "log.csv",
+    ]
+    run = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        printed = [run.stdout.readline() for _ in range(2)]
+        assert [info.name for info in lsl.resolve_streams(2, name="stopped")] == ["stopped"]
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=60)
+    finally:
+        run.kill()
+    assert run.returncode == 0 and "interrupted" in err, err
+    assert lsl.resolve_streams(1, name="stopped") == []
+    rows = pd.read_csv(tmp_path / "log.csv")
+    lines = [line for line in [*printed, *out.splitlines()] if re.match(r"\d+\.\d{3}  ", line)]
+    np.testing.assert_allclose(rows["time"], [float(line.split()[0]) for line in lines], atol=1e-3)
+    n = int(float(re.search(r"^n +([\d.]+)$", out, re.M)[1]))
+    assert len(rows) <= n <= len(rows) + 1, "a decision that Ctrl-C meets is in the summary alone"
+    assert rows[["p_left", "p_right"]].notna().all(axis=None)
+
+
+def test_demonstration_shows_the_decisions_of_the_offline_stream(decoder, loopback, capsys):
+    clf = bc.AutoTransferClassifier.load(decoder)
+    X, y = cut(*make_recording(6))
+    decode_on_loopback(clf, X, y)
+    lines = capsys.readouterr().out.splitlines()
+    offline = clf.stream().predict_proba(X)
+    labels = [k if p >= 0.5 else "unsure" for k, p in zip(clf.classes_[offline.argmax(1)], offline.max(1))]
+    rows = [line.split() for line in lines[1:7]]
+    assert [row[1:4] for row in rows] == [
+        [k, label, f"{p:.2f}"] for k, label, p in zip(y, labels, offline.max(1))
+    ]
+    right, decided = np.sum(labels == y), np.sum(np.array(labels) != "unsure")
+    assert rows[-1][4] == f"{right / decided:.2f}"
+    assert lines[7].startswith(f"6 trials decoded as they arrived, {decided} decided at")

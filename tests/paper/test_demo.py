@@ -1,5 +1,7 @@
 """The output of ``make demo``: its duration, the sentence, narrow tables with chance beside them, no warnings."""
 
+import sys
+
 import pytest
 
 from braindecode_censor.cli.main import main
@@ -16,6 +18,7 @@ def small(monkeypatch):
     monkeypatch.setattr(demo, "TRAINING", {"max_epochs": 1, "patience": 1, "module__F1": 2, "module__D": 1})
     monkeypatch.setattr(demo, "_N_NEW", 2)
     monkeypatch.setattr(demo, "_TIME_LIMIT", 0.5)
+    monkeypatch.setitem(sys.modules, "mne_lsl", None)  # tests/live shows the last part with a stream
 
 
 def test_demo_prints_its_duration_then_sentences_then_numbers(small, tmp_path, capfd):
@@ -32,4 +35,5 @@ def test_demo_prints_its_duration_then_sentences_then_numbers(small, tmp_path, c
     assert "chance is 0.250" in first
     assert second.index("new simulated subjects") < second.index("plain network  ")
     assert "Chance is 0.25" in second
+    assert "Live decoding is skipped: Live decoding needs MNE-LSL: install it" in second
     assert not [word for word in ("nan", "NaN", "None", "-0.000", "Warning") if word in printed.out]

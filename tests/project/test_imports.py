@@ -157,4 +157,4 @@ def test_a_loaded_decoder_imports_no_search_no_paper_and_no_figures():
     )
     assert out.stdout.split() == []
     used = [name for name, text in modules.items() if "mne_lsl" in text]
-    assert used == [f"{PACKAGE}.live.source"]
+    assert used == [f"{PACKAGE}.live.player", f"{PACKAGE}.live.source"]
