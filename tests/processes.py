@@ -3,6 +3,9 @@
 A fresh process imports torch, Braindecode and MOABB for about eight seconds; tests/docs/test_cluster.py starts some.
 """
 
+import subprocess
+import sys
+import time
 from contextlib import contextmanager
 from multiprocessing import forkserver, get_context
 
@@ -49,3 +52,10 @@ def forking_joblib():
     finally:
         get_reusable_executor().shutdown(wait=True)
         set_start_method(None, force=True)
+
+
+def seconds_to_end():
+    """Return how long an ending process may take: five seconds, and more on a loaded machine."""
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import joblib"], check=True)  # a process that does nothing
+    return 5 + 3 * (time.monotonic() - began)

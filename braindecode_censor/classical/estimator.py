@@ -339,10 +339,13 @@ class TangentSpaceClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
 
     def _next(self, trial):
         """Move the centre by one trial, and return the differences of its segments from it."""
+        before = self._log_gain()
         if self.recentre:
             self._count(trial)
-        blocks, _ = self._blocks(self._scale(trial, self._log_gain()))
+        log_gain = self._log_gain()
+        blocks, _ = self._blocks(self._scale(trial, log_gain))
         if self.recentre:
+            self._regain(before - log_gain)
             self._move([block[0] if len(block) == 1 else geometry.mean(block) for block in blocks], 1)
         return self._differences(blocks, self._centre())
 
@@ -358,6 +361,13 @@ class TangentSpaceClassifier(PlainAttributes, ClassifierMixin, BaseEstimator):
         for k, centre in enumerate(centres):
             before = self.arrays_[f"subject{k}"] if self.n_target_ > n_trials else centre
             self.arrays_[f"subject{k}"] = geometry.between(before, centre, n_trials / self.n_target_)
+
+    def _regain(self, log_gain):
+        """Rescale the centres of earlier trials, whose signals were divided by an older estimate of the amplitude."""
+        names = [name for name in self.arrays_ if name.startswith("subject")]
+        if names and FEATURES[self.features].supervised:
+            centres = self._make_features().rescale([self.arrays_[name] for name in names], log_gain)
+            self.arrays_ |= dict(zip(names, centres))
 
     def _copy(self):
         copied = copy.copy(self)

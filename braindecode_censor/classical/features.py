@@ -142,6 +142,11 @@ class XdawnFeatures:
         responses = np.broadcast_to(arrays["responses"], (len(X), *arrays["responses"].shape))
         return [shrunk_covariances(np.concatenate([responses, filtered], axis=1))]
 
+    def rescale(self, centres, log_gain):
+        """Return centres after a gain, which the classes' responses do not have."""
+        gains = np.repeat([1.0, np.exp(log_gain)], len(centres[0]) // 2)
+        return [gains[:, None] * centre * gains for centre in centres]
+
 
 class WaveformFeatures(XdawnFeatures):
     """Trials after xDAWN's spatial filters, averaged in consecutive windows."""
@@ -157,6 +162,10 @@ class WaveformFeatures(XdawnFeatures):
         filtered = arrays["filters"] @ X
         means, _ = _window_means(filtered, self.windows, 1)
         return [np.swapaxes(means, 1, 2).reshape(len(X), -1)]
+
+    def rescale(self, centres, log_gain):
+        """Return centres after a gain."""
+        return [np.exp(log_gain) * centre for centre in centres]
 
 
 def _window_means(X, windows, shortest):

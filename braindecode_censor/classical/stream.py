@@ -65,6 +65,13 @@ class _Group:
         self.coefs = [_split(e.arrays_["coef"], c) for e, c in zip(estimators, self.centres)]
         matrices = [centre for centre in subject if centre.ndim == 2]
         self.matrices = _Matrices(matrices, self.centres, estimators, self.moves) if matrices else None
+        self.log_gains = [estimator._log_gain() for estimator in estimators]
+
+    def _regain(self, log_gain):
+        rescale = self.first._make_features().rescale
+        self.vectors = rescale(self.vectors, log_gain) if self.vectors else []
+        if self.matrices is not None:
+            self.matrices.subject = np.stack(rescale(list(self.matrices.subject), log_gain))
 
     def scores(self, trial, moments):
         """Yield the scores of every decoder, after a step of the centres if there are moments of the trial."""
@@ -72,12 +79,15 @@ class _Group:
         if learns:
             self.n_trials += 1
             self.moments = self.moments + (moments - self.moments) / self.n_trials
-        if self.moves and self.n_trials:
             level = level_of(summarize(self.moments, "subject"), "subject")
             priors = [(AmplitudePrior(*e.arrays_["amplitude"]), e.prior) for e in self.estimators]
-            log_gains = [one.estimate(level, self.n_trials, prior) - one.centre for one, prior in priors]
-        else:
-            log_gains = [estimator._log_gain() for estimator in self.estimators]
+            before, self.log_gains = (
+                self.log_gains,
+                [one.estimate(level, self.n_trials, prior) - one.centre for one, prior in priors],
+            )
+            if _is_supervised(self.first):  # Centres of signals that were divided by the older estimate.
+                self._regain(before[0] - self.log_gains[0])
+        log_gains = self.log_gains
         blocks, _ = self.first._blocks(self.first._scale(trial, log_gains[0]))
         means = [block[0] if len(block) == 1 else geometry.mean(block) for block in blocks]
         vectors = [mean for mean, is_vector in zip(means, self.is_vector) if is_vector]
@@ -110,8 +120,8 @@ class _Matrices:
     r"""Tangent vectors at the centres of a subject, shrunk towards those of the decoders' populations.
 
     A step α along the geodesic from A to B needs one decomposition, :math:`A^{-1/2} B A^{-1/2} = V \lambda V^T`: with
-    :math:`G = A^{1/2} V \lambda^{\alpha / 2}` it ends in :math:`G G^T`. The roots of the subject's centres serve the
-    next trial, and those of the populations all trials. Equal populations are kept once.
+    :math:`G = A^{1/2} V \lambda^{\alpha / 2}` it ends in :math:`G G^T`. The roots of the populations serve all
+    trials. Equal populations are kept once.
     """
 
     def __init__(self, subject, centres, estimators, moves):
@@ -125,7 +135,7 @@ class _Matrices:
         self.blocks, priors, _ = zip(*distinct)
         self.blocks, self.priors = list(self.blocks), np.array(priors)
         self.roots, self.inverses = geometry.roots(np.stack([matrix for _, matrix in distinct.values()]))
-        self.subject, self.subject_roots = np.stack(subject), None
+        self.subject = np.stack(subject)
         self.whitening = self.inverses
         if moves and estimators[0].n_target_:
             self._shrink(estimators[0].n_target_)
@@ -141,10 +151,8 @@ class _Matrices:
         if n_trials == 1:
             self.subject = means
         else:
-            self.subject_roots = self.subject_roots or geometry.roots(self.subject)
-            factors = _step(*self.subject_roots, means, np.full(len(means), 1 / n_trials))
+            factors = _step(*geometry.roots(self.subject), means, np.full(len(means), 1 / n_trials))
             self.subject = factors @ np.swapaxes(factors, 1, 2)
-        self.subject_roots = geometry.roots(self.subject)
         self._shrink(n_trials)
 
     def _shrink(self, n_trials):

@@ -208,6 +208,11 @@ class AutoTransferClassifier(FittedDecoder, PlainAttributes, ClassifierMixin, Ba
         signals, targets = read_signals(X)
         y, subjects = check_subjects(X, signals, targets, y, subjects)
         self.input_ = describe_input(X, signals, self.sfreq, self.ch_names)
+        if self.input_.sfreq is None and any(c.kind == "network" for c in candidates):
+            text = (
+                "sfreq is not given: 128 samples per second are assumed for the lengths of networks' filters."
+            )
+            warnings.warn(f"{text} Pass sfreq=, or Epochs, which have it.", stacklevel=2)
         self.input_.preparation = describe_preparation(X, self.preparation, np.unique(y))
         check_trials(signals, y, subjects, self.input_.ch_names)
         trials = self._fold(signals, y, subjects)
@@ -256,10 +261,13 @@ class AutoTransferClassifier(FittedDecoder, PlainAttributes, ClassifierMixin, Ba
         heldout, names = result.heldout, result.finalists
         weights = choose_weights(*heldout.for_final_weights(names))
         self.teacher_ = self.subject_ = None
-        if self.taught and self.target != "none" and heldout.nested_subjects(names):
-            self.teacher_, answers = learn_teaching(heldout, names, weights, trials)
-        else:
-            answers = {s: heldout.nested_answers(s, names) for s in heldout.nested_subjects(names)}
+        answers = {s: heldout.nested_answers(s, names) for s in heldout.nested_subjects(names)}
+        # Teaching takes minutes for many subjects: nobody who has pressed Ctrl-C waits for it.
+        if self.taught and self.target != "none" and answers and not result.interrupted:
+            try:
+                self.teacher_, answers = learn_teaching(heldout, names, weights, trials)
+            except KeyboardInterrupt:
+                result.interrupted = True
         self.answers_ = {self.subjects_[s]: answers[s] for s in answers}
         self._scores = np.full(len(self.subjects_), np.nan)
         self._scores[list(answers)] = [balanced_accuracy(*found) for found in answers.values()]
@@ -287,7 +295,8 @@ class AutoTransferClassifier(FittedDecoder, PlainAttributes, ClassifierMixin, Ba
             subjects, self._scores, baseline, n_trials=n_trials, nested=result.nested, shared=shared
         )
         if result.interrupted:
-            warnings.warn("The search was interrupted: the decoder is the best so far.", stacklevel=3)
+            text = "The fit was interrupted: the decoder is the best so far, and is not taught (see taught=)."
+            warnings.warn(text, stacklevel=3)
         for text in self.heldout_.warnings:
             warnings.warn(f"{text}.", stacklevel=3)
         for name, error in self.errors_.items():

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from braindecode_censor.run.fit import collect, fit_training
 from braindecode_censor.run.model import is_network
 from braindecode_censor.run.training import TrainingResult
-from braindecode_censor.run.workers import add_measures, all_measures, end_with
+from braindecode_censor.run.workers import add_parts, end_with, own_parts
 
 __all__ = ["count_workers", "run"]
 
@@ -146,7 +146,7 @@ class _Runner:
                 batch_size=1,
                 pre_dispatch=self.n_jobs,  # so that the next training is taken when a worker is free, not before
             )
-            shared = self.data, self.until, all_measures()
+            shared = self.data, self.until, own_parts()
             yield from pool(joblib.delayed(_fit_in_worker)(k, training, *shared) for k, training in numbered)
 
     def _on_cluster(self, function, numbered):
@@ -155,7 +155,7 @@ class _Runner:
 
         self.client.wait_for_workers(1)
         data = self.client.scatter([self.data], broadcast=True, hash=False)[0]
-        shared = data, self.until, all_measures()
+        shared = data, self.until, own_parts()
         numbered, running = iter(numbered), as_completed(loop=self.client.loop)
 
         def submit(n):
@@ -233,15 +233,15 @@ def _lost_workers(client):
     return CancelledError, KilledWorker
 
 
-def _fit_in_worker(number, training, data, until, measures):
-    add_measures(measures)
+def _fit_in_worker(number, training, data, until, parts):
+    add_parts(parts)
     result = fit_training(training, data, until)
     result.training = None  # The caller has it.
     return number, result
 
 
-def _fit_chunk(number, trainings, data, until, measures):
-    add_measures(measures)
+def _fit_chunk(number, trainings, data, until, parts):
+    add_parts(parts)
     results = {id(result.training): result for result in _train_replicas(trainings, data)}
     return number, [results[id(training)] for training in trainings]
 

@@ -1,4 +1,4 @@
-"""Worker processes: they end with their parent, and know the user's own measures."""
+"""Worker processes: they end with their parent, and know the user's own measures and score estimators."""
 
 import contextlib
 import ctypes
@@ -9,7 +9,7 @@ import time
 
 import psutil
 
-__all__ = ["add_measures", "all_measures", "end_with"]
+__all__ = ["add_parts", "end_with", "own_parts"]
 
 _INTERVAL = 0.2  # seconds between two looks at the parent
 
@@ -35,15 +35,19 @@ def end_with(parent):
     threading.Thread(target=watch, name="end_with", daemon=True).start()
 
 
-def all_measures():
-    """Return the measures of penalties, among them those of the user."""
+def own_parts():
+    """Return the measures and the score estimators by name, among them those of the user."""
+    return tuple(map(dict, _registries()))
+
+
+def add_parts(parts):
+    """Register measures and score estimators that the user has defined in the calling process."""
+    for registry, named in zip(_registries(), parts):
+        registry.update(named)
+
+
+def _registries():
+    from braindecode_censor.numerics.scores import SCORES
     from braindecode_censor.penalties.measures import MEASURES
 
-    return dict(MEASURES)
-
-
-def add_measures(measures):
-    """Register measures that the user has defined in the calling process."""
-    from braindecode_censor.penalties.measures import MEASURES
-
-    MEASURES.update(measures)
+    return MEASURES, SCORES

@@ -13,7 +13,7 @@ from braindecode_censor.paper.stored import read_training
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.measures.mmd import MMD
 from braindecode_censor.penalties.options import Choice, Range
-from braindecode_censor.run.workers import add_measures
+from braindecode_censor.run.workers import add_parts, own_parts
 
 
 class Sharp(MMD):
@@ -55,10 +55,10 @@ def test_a_grid_with_it_runs_and_the_option_acts(sharp, tmp_path):
 def test_workers_learn_it_and_a_process_that_does_not_know_it_says_so(monkeypatch, tmp_path):
     cloudpickle = pytest.importorskip("cloudpickle")  # which joblib and Dask send things with
     monkeypatch.setitem(MEASURES, "sharp", Sharp)
-    measures = pickle.loads(cloudpickle.dumps(dict(MEASURES)))
+    parts = pickle.loads(cloudpickle.dumps(own_parts()))
     del MEASURES["sharp"]
     results = Results(tmp_path, identity={"grid": [{"method": "sharp"}]})
     with pytest.raises(Missing, match=r"the grid cannot be read: method='sharp' is unknown"):
         plot_tables.hyperparameters(results)
-    add_measures(measures)
+    add_parts(parts)
     assert MEASURES["sharp"] is Sharp

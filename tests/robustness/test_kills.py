@@ -11,12 +11,13 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import h5py
 import psutil
 import pytest
-from processes import forking_joblib
+from processes import forking_joblib, seconds_to_end
 from tiny import copy_of, finished, run
 
 from braindecode_censor.storage.files import StoreError, locked
@@ -29,16 +30,25 @@ LONGEST = 120  # seconds that any run may take before the test fails
 TABLES = ("scores.csv", "table.csv", "search.csv", "selected.json")
 
 
-def _run(out, fresh, options):
-    # pytest-xdist's workers ignore Ctrl-C, and a forked child inherits this.
+def _run(out, fresh, options, interrupt_after):
+    os.setsid()  # Ctrl-C reaches all processes of a terminal's job; pytest-xdist's workers ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    left = iter(range(interrupt_after))
+
+    def count(event, args):
+        if event == "os.rename" and str(args[1]).endswith(".training") and next(left, None) is None:
+            out.with_suffix(".interrupted").write_text(str(time.monotonic()))
+            os.killpg(0, signal.SIGINT)
+
+    if interrupt_after:
+        sys.addaudithook(count)
     with contextlib.nullcontext() if fresh else forking_joblib():
         run(out, **options)
 
 
-def start(out, fresh=False, **options):
-    """Start a run in a process; its `fresh` workers import everything again."""
-    process = FORK.Process(target=_run, args=(out, fresh, options))
+def start(out, fresh=False, interrupt_after=0, **options):
+    """Start a run in a process, which presses Ctrl-C itself; its `fresh` workers import everything again."""
+    process = FORK.Process(target=_run, args=(out, fresh, options, interrupt_after))
     process.start()
     return process
 
@@ -118,12 +128,12 @@ def test_workers_end_with_their_parent(tmp_path, reference):
     assert_same(out, reference)
 
 
-def test_interrupted_run_is_resumed(tmp_path, reference):
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_interrupted_run_ends_soon_and_is_resumed(n_jobs, tmp_path, reference):
     out = tmp_path / "out"
-    process = start(out)
-    wait_for(2, out, process)
-    os.kill(process.pid, signal.SIGINT)
-    assert end(process) != 0
+    assert end(start(out, n_jobs=n_jobs, interrupt_after=2)) != 0
+    seconds = time.monotonic() - float(out.with_suffix(".interrupted").read_text())
+    assert seconds < seconds_to_end() and 2 <= len(check_store(out)) < len(finished(reference.out))
     run(out)
     assert_same(out, reference)
 

@@ -17,12 +17,13 @@ from subjects import mixed_subjects
 
 from braindecode_censor import CensoredEEGClassifier
 from braindecode_censor.classical.estimator import TangentSpaceClassifier
+from braindecode_censor.numerics.scores import SCORES, Stein
 from braindecode_censor.penalties.measures import MEASURES
 from braindecode_censor.penalties.measures.mmd import MMD
 from braindecode_censor.run import runner
 from braindecode_censor.run.runner import count_workers, is_for_fleet, run
 from braindecode_censor.run.training import Training, TrialData
-from braindecode_censor.run.workers import end_with
+from braindecode_censor.run.workers import end_with, own_parts
 from braindecode_censor.storage.store import Store
 
 OPTIONS = {"module": "EEGNet", "module__F1": 2, "module__D": 1, "max_steps": 3, "penalty": None}
@@ -145,18 +146,25 @@ class Sharp(MMD):
     """A measure of a user."""
 
 
+class OwnScore(Stein):
+    """A score estimator of a user."""
+
+
 @pytest.mark.filterwarnings("ignore:`fork` start method")
-def test_workers_know_the_users_measures(data, monkeypatch):
-    monkeypatch.setitem(MEASURES, "sharp", Sharp)
-    wanted = list(trainings(n=2, penalty="sharp", weight=0.1))
+@pytest.mark.parametrize(
+    ("registry", "own", "options"),
+    [(MEASURES, Sharp, {"penalty": "own"}), (SCORES, OwnScore, {"penalty": "mige", "penalty__score": "own"})],
+    ids=["measure", "score"],
+)
+def test_workers_know_the_users_measures_and_scores(registry, own, options, data, monkeypatch):
+    monkeypatch.setitem(registry, "own", own)
+    wanted, parts = list(trainings(n=2, weight=0.1, **options)), own_parts()
     with forking_joblib():
-        pool = list(run(wanted, data, n_jobs=2))
-    assert [result.error for result in pool] == [None, None]
-    measures = dict(MEASURES)
-    del MEASURES["sharp"]  # as in a new process
-    _, result = runner._fit_in_worker(0, wanted[0], data, None, {})
-    assert "'sharp' is unknown" in result.error
-    number, result = runner._fit_in_worker(7, wanted[0], data, None, measures)
+        assert [result.error for result in run(wanted, data, n_jobs=2)] == [None, None]
+    del registry["own"]  # as in a new process
+    _, result = runner._fit_in_worker(0, wanted[0], data, None, ({}, {}))
+    assert "='own' is unknown" in result.error
+    number, result = runner._fit_in_worker(7, wanted[0], data, None, parts)
     assert number == 7 and result.error is None and result.training is None
 
 
