@@ -82,9 +82,9 @@ class LiveDecoder:
     ):
         if (events is None) == (every is None):
             raise ValueError("Pass events=, the name of a marker stream, or every=, seconds between windows.")
-        self.decoder, self.stream, self.events, self.every = decoder, stream, events, every
-        self.rules = {"sure": sure, "smooth": smooth, "agree": agree, "pause": pause}
-        self.rules |= {"learn": learn, "filter": filter}
+        self.decoder, self.stream, self.events = decoder, stream, events
+        rules = {"sure": sure, "smooth": smooth, "agree": agree, "pause": pause}
+        self.options = {**rules, "every": every, "learn": learn, "filter": filter}
         self.units, self.outlet, self.probabilities = units, outlet, probabilities
         self.dejitter, self.seconds = dejitter, seconds
         self.decisions, self.source = [], None
@@ -93,7 +93,7 @@ class LiveDecoder:
         clf = load_decoder(self.decoder)  # First, because it takes longer than to connect.
         self.source = LslSource(self.stream, self.events, self.units, self.dejitter)
         try:
-            self.engine = Engine(clf, self.source.unit, every=self.every, **self.rules)
+            self.engine = Engine(clf, self.source.unit, **self.options)
             self.source.arrange(self.engine.input)
         except Exception:
             self.source.close()
@@ -121,7 +121,7 @@ class LiveDecoder:
             was_silent = self.source.is_silent
             if len(stamps):
                 self.engine.add(samples, stamps)
-            for decision in self.engine.decisions(clock, skip=self.every is not None):
+            for decision in self.engine.decisions(clock, skip=self.events is None):
                 yield self._log(decision)
             if not len(stamps):
                 time.sleep(_SLEEP)

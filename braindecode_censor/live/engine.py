@@ -53,18 +53,7 @@ class Engine:
     The other parameters are those of :class:`~braindecode_censor.live.decoder.LiveDecoder`.
     """
 
-    def __init__(
-        self,
-        decoder,
-        source_unit,
-        every=None,
-        sure=0.8,
-        smooth=None,
-        agree=None,
-        pause=1.0,
-        learn=True,
-        filter=None,
-    ):
+    def __init__(self, decoder, source_unit, every=None, learn=True, filter=None, pause=1.0, **rules):
         clf = load_decoder(decoder)
         self.input, self.classes, self.learn = clf.input_, clf.classes_, learn and not clf.adapted_
         if self.input.sfreq is None:
@@ -79,8 +68,8 @@ class Engine:
             warnings.warn(
                 "The decoder has no class of rest: rest will be decoded as some class.", stacklevel=3
             )
-        pause = pause if every is not None else 0.0
-        self.decide = Decide(self.classes, sure, smooth, agree, pause, prepared.idle)
+        rules["pause"] = pause if every is not None else 0.0
+        self.decide = Decide(self.classes, idle=prepared.idle, **rules)
         self.decoder = clf.stream() if self.learn else clf
         self._learned_until, self._has_checked = 0, False
 

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pandas as pd
+from scipy.special import xlogy
 from sklearn.metrics import balanced_accuracy_score, matthews_corrcoef
 
 __all__ = ["DecisionTable", "make_table"]
 
+_COLUMNS = ("time", "label", "marker", "why", "latency")
 _DECODED = ("", "unsure", "not agreed", "idle", "pause")  # Other reasons mean that a window was refused.
 
 
@@ -17,6 +19,7 @@ class DecisionTable(pd.DataFrame):
     """
 
     _metadata = ("idle", "seconds_of_rest", "onsets")
+    idle, seconds_of_rest, onsets = None, 0, ()
 
     @property
     def _constructor(self):
@@ -36,82 +39,58 @@ class DecisionTable(pd.DataFrame):
             latency; refused windows by reason.
         """
         decoded = self[self["why"].isin(_DECODED)]
-        idle = getattr(self, "idle", None)
-        rows = {"n": len(self), "undecided": _share(decoded["label"].isna())}
+        rows = {"n": len(self), "undecided": decoded["label"].isna().mean()}
         known = decoded[decoded["truth"].notna()]
-        active = known[known["truth"].astype(str) != str(idle)]
-        decided = active[active["label"].notna()]
-        truth, labels = decided["truth"].astype(str), decided["label"].astype(str)
+        is_rest = known["truth"].astype(str) == str(self.idle)
+        active, decided = known[~is_rest], known[~is_rest & known["label"].notna()]
         if len(decided):
             columns = [name for name in self.columns if name.startswith("p_")]
+            truth, labels = decided["truth"].astype(str), decided["label"].astype(str)
             rows["balanced accuracy"] = balanced_accuracy_score(truth, labels)
             rows["claimed"] = decided[columns].max(axis=1).mean()
-            rows["right"] = _share(truth == labels)
+            rows["right"] = (truth == labels).mean()
             rows["nMCC"] = (1 + matthews_corrcoef(truth, labels)) / 2
-            rows["bits a minute"] = self._information(rows["right"], len(decided), decoded)
-        rows |= self._episodes(active)
-        seconds = getattr(self, "seconds_of_rest", 0) or 0
-        if seconds:
-            false = known[(known["truth"].astype(str) == str(idle)) & known["label"].notna()]
-            rows["false activations a minute of rest"] = 60 * len(false) / seconds
+            minutes = (decoded["time"].max() - decoded["time"].min()) / 60
+            bits = _information(rows["right"], len(columns) - (self.idle is not None))
+            rows["bits a minute"] = bits * len(decided) / minutes if minutes else np.nan
+        if active["episode"].notna().any():
+            first = decided.groupby("episode").first()
+            is_hit = first["label"].astype(str) == first["truth"].astype(str)
+            rows["hits"] = is_hit.sum() / active["episode"].nunique()
+            onsets = [self.onsets[int(episode)] for episode in first.index]
+            rows["seconds to decision"] = (first["time"] - onsets).median()
+        if self.seconds_of_rest:
+            n_false = (is_rest & known["label"].notna()).sum()
+            rows["false activations a minute of rest"] = 60 * n_false / self.seconds_of_rest
         latency = decoded["latency"].dropna()
         if len(latency):
             rows |= {"latency, median": latency.median(), "latency, p99": latency.quantile(0.99)}
         refused = self.loc[~self["why"].isin(_DECODED), "why"].value_counts()
         return pd.Series({**rows, **{f"refused: {why}": count for why, count in refused.items()}})
 
-    def _episodes(self, active):
-        if not len(active) or active["episode"].isna().all():
-            return {}
-        hits, seconds = [], []
-        for episode, rows in active.groupby("episode"):
-            first = rows[rows["label"].notna()].head(1)
-            hits.append(len(first) > 0 and str(first["label"].iloc[0]) == str(first["truth"].iloc[0]))
-            seconds += (first["time"] - self.onsets[int(episode)]).tolist()
-        return {"hits": float(np.mean(hits)), "seconds to decision": float(np.median(seconds or [np.nan]))}
 
-    def _information(self, right, n_decided, decoded):
-        n_classes = sum(name.startswith("p_") for name in self.columns) - (
-            getattr(self, "idle", None) is not None
-        )
-        minutes = (decoded["time"].max() - decoded["time"].min()) / 60
-        if n_classes < 2 or not minutes > 0:
-            return np.nan
-        bits = np.log2(n_classes)
-        if 0 < right < 1:
-            bits += right * np.log2(right) + (1 - right) * np.log2((1 - right) / (n_classes - 1))
-        elif right == 0:
-            bits -= np.log2(n_classes - 1) if n_classes > 2 else 0
-        return bits * n_decided / minutes
-
-
-def _share(mask):
-    return float(mask.mean()) if len(mask) else np.nan
+def _information(p, n_classes):
+    """Return Wolpaw's bits per decision."""
+    if n_classes < 2:
+        return np.nan
+    return np.log2(n_classes) + (xlogy(p, p) + xlogy(1 - p, (1 - p) / (n_classes - 1))) / np.log(2)
 
 
 def make_table(decisions, classes, truth=None, idle=None, seconds_of_rest=0, onsets=()):
     """Return decisions as a table; `truth` holds a class and the number of an episode for each, or None."""
     nothing = np.full(len(classes), np.nan)
-    rows = [
-        {
-            "time": d.time,
-            "label": d.label,
-            "marker": d.marker,
-            "why": d.why,
-            "latency": d.latency,
-            **{f"p_{k}": p for k, p in zip(classes, nothing if d.probabilities is None else d.probabilities)},
-        }
-        for d in decisions
-    ]
-    columns = ["time", "label", "marker", "why", "latency", *(f"p_{k}" for k in classes)]
-    table = DecisionTable(rows, columns=columns)
-    for name in ("label", "marker"):  # None stays None.
-        table[name] = pd.Series([getattr(d, name) for d in decisions], dtype=object)
-    known = {str(k): k for k in classes}
+    probabilities = [nothing if d.probabilities is None else d.probabilities for d in decisions]
     if truth is None:  # A marker that is the name of a class tells the truth.
+        known = {str(k): k for k in classes}
         truth = [(known.get(str(d.marker)), k) for k, d in enumerate(decisions)]
         onsets = [np.nan] * len(decisions)
-    table["truth"] = pd.Series([label for label, _ in truth], dtype=object)
-    table["episode"] = pd.Series([np.nan if k is None else k for _, k in truth], dtype=float)
+    columns = {name: [getattr(d, name) for d in decisions] for name in _COLUMNS}
+    columns |= {f"p_{k}": [p[i] for p in probabilities] for i, k in enumerate(classes)}
+    columns |= {"truth": [label for label, _ in truth], "episode": [episode for _, episode in truth]}
+    types = {name: object for name in ("label", "marker", "truth")}  # None stays None.
+    types |= {"why": str, "episode": float}
+    table = DecisionTable(
+        {name: pd.Series(values, dtype=types.get(name)) for name, values in columns.items()}
+    )
     table.idle, table.seconds_of_rest, table.onsets = idle, seconds_of_rest, list(onsets)
     return table
