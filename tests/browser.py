@@ -20,6 +20,19 @@ selector => [...document.querySelectorAll(selector)]
   .map(e => e.tagName + "#" + e.id + " " + e.textContent.trim().slice(0, 40))
 """
 
+#: Text that is broken into lines of fewer than eight characters, by the width of a zero.
+NARROW = """
+() => [...document.querySelectorAll("p, li, td, th, figcaption, h1, h2, h3")]
+  .filter(e => e.offsetParent !== null && e.textContent.trim())
+  .filter(e => {
+    const range = document.createRange(); range.selectNodeContents(e);
+    const lines = new Set([...range.getClientRects()].map(r => Math.round(r.bottom / 4)));
+    const size = parseFloat(getComputedStyle(e).fontSize);
+    return lines.size > 1 && e.clientWidth < 8 * size / 2;
+  })
+  .map(e => e.tagName + " " + e.textContent.trim().slice(0, 40))
+"""
+
 
 @pytest.fixture(scope="module")
 def browser():

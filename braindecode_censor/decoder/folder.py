@@ -18,6 +18,7 @@ from braindecode_censor.decoder.expectation import HeldoutScores
 from braindecode_censor.decoder.export import example_trials
 from braindecode_censor.decoder.input import InputFormat
 from braindecode_censor.decoder.taught import TaughtStream, TaughtSubject
+from braindecode_censor.decoder.teacher import MODES
 from braindecode_censor.decoder.teaching_file import pack_teaching, unpack_teaching
 from braindecode_censor.run.model import is_storable, pack_model, unpack_model
 from braindecode_censor.run.training import TARGETS
@@ -253,6 +254,11 @@ def _read_teaching(folder, content):
         taught, answers = unpack_teaching(file, folder / _TEACHING)
         subject = taught if isinstance(taught, TaughtSubject) else None
         teacher = subject.teacher if subject else taught
+        if teacher and not (
+            teacher.limits.shape == teacher.sizes.shape
+            and teacher.weights.shape == (len(MODES), *teacher.sizes.shape, 2 + len(teacher.views))
+        ):
+            raise ValueError("its weights do not fit its sizes")
         trial, uniform = example_trials(content.input, 1), np.full((1, n_classes), 1 / n_classes)
         for tried in [*([TaughtStream(teacher)] if teacher else []), *([subject] if subject else [])]:
             if not np.isclose(tried.predict_proba(trial, uniform).sum(), 1):

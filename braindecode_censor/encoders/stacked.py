@@ -147,8 +147,9 @@ class _Norms:
 
     def update(self, sums, squares, n_numbers):
         """Add a trial's sums; return the new scale and shift."""
-        self.n_trials, self.n_numbers = self.n_trials + 1, self.n_numbers + n_numbers
-        self.sums, self.squares = self.sums + sums, self.squares + squares
+        self.n_trials += 1
+        self.n_numbers += self.n_trials * n_numbers
+        self.sums, self.squares = self.sums + self.n_trials * sums, self.squares + self.n_trials * squares
         mean, n = self.sums / self.n_numbers, self.n_numbers
         var = (self.squares / n - mean.square()) * (n / max(1, n - 1))
         weight = self.n_trials / (self.n_trials + self.priors)

@@ -19,7 +19,8 @@ class SubjectStatistics:
 
     .. math:: \frac{n\,m + n_0\,\mu}{n + n_0}, \qquad \frac{n\,v + n_0\,\sigma^2}{n + n_0}
 
-    where m and v are the subject's mean and variance, and μ and σ² the running statistics after training.
+    where m and v are the subject's mean and variance, and μ and σ² the running statistics after training. In a
+    stream, trial k weighs k: the first trials were normalised by a rough estimate of the subject's amplitude.
     """
 
     is_learning = True
@@ -31,11 +32,11 @@ class SubjectStatistics:
         self.n_trials = self.n_numbers = 0
         self.sums = torch.zeros_like(self.population[0]), torch.zeros_like(self.population[1])
 
-    def add(self, _, inputs):
+    def add(self, _, inputs, weight=1):
         """Add an input of the layer, as a hook of the layer."""
         x = inputs[0].detach().transpose(0, 1).flatten(1).double()
-        self.n_numbers += x.shape[1]
-        self.sums = self.sums[0] + x.sum(1), self.sums[1] + x.square().sum(1)
+        self.n_numbers += weight * x.shape[1]
+        self.sums = self.sums[0] + weight * x.sum(1), self.sums[1] + weight * x.square().sum(1)
 
     def add_moments(self, mean, var, n_numbers):
         """Add the statistics of some of the trials."""
@@ -136,8 +137,8 @@ def stream_batch_norms(module, x, prior):
         def update(_, inputs, statistics=statistics):
             if not statistics.is_learning:
                 return
-            statistics.add(_, inputs)
             statistics.n_trials += 1
+            statistics.add(_, inputs, weight=statistics.n_trials)
             statistics.write()
 
         layer.register_forward_pre_hook(update)

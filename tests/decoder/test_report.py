@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from browser import CLIPPED, FITS, browser, opened  # noqa: F401 (fixtures)
+from browser import CLIPPED, FITS, NARROW, browser, opened  # noqa: F401 (fixtures)
 from subjects import mixed_subjects
 
 import braindecode_censor as bc
@@ -43,9 +43,11 @@ def test_report_says_what_to_expect(page):
     assert not re.search(r'(src|href)="(?!data:|#)', text)
 
 
-def test_report_fits_a_phone(page, opened):  # noqa: F811
-    shown = opened(page[0], 390, "light")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_report_fits_a_phone_and_a_screen(width, page, opened):  # noqa: F811
+    shown = opened(page[0], width, "light")
     assert shown.evaluate(CLIPPED, "table, img, p, li, h1, h2, h3") == [] and shown.evaluate(FITS)
+    assert shown.evaluate(NARROW) == []
 
 
 def test_tables_of_known_trials():

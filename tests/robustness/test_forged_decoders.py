@@ -6,6 +6,8 @@ import shutil
 import stat
 import warnings
 
+import mne
+import numpy as np
 import pytest
 import torch
 from forge import forge, forge_model, reseal
@@ -13,12 +15,14 @@ from subjects import mixed_subjects
 
 import braindecode_censor as bc
 from braindecode_censor.classical.estimator import TangentSpaceClassifier
+from braindecode_censor.cli.main import main
 from braindecode_censor.decoder.ensemble import Model
 from braindecode_censor.run.training import TrainingResult
 from braindecode_censor.training.arguments import NET_ARGUMENTS
 
 X, Y, SUBJECTS = mixed_subjects(6)
 TRAIN, NEW = SUBJECTS < 6, X[SUBJECTS == 6]
+RAW = mne.io.RawArray(np.hstack(NEW[:3]), mne.create_info(list("abcd"), 64.0, "eeg"), verbose="error")
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +32,8 @@ def fitted():
     options = {"penalty": None, "max_steps": 6, "augment": None, "module__F1": 2, "module__D": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        clf = bc.AutoTransferClassifier(candidates=["power"], max_trainings=3, device="cpu", verbose=0).fit(
-            *data
-        )
+        own = {"candidates": ["power"], "max_trainings": 3, "device": "cpu", "verbose": 0, "sfreq": 64.0}
+        clf = bc.AutoTransferClassifier(**own).fit(*data)
     models = bc.CensoredEEGClassifier(**options), TangentSpaceClassifier()
     clf.ensemble_.models[:] = [Model(f"m{k}", 0, 0.5, model.fit(*data)) for k, model in enumerate(models)]
     return clf
@@ -54,6 +57,9 @@ def use(clf):
         clf.predict_proba(NEW)
     clf.adapt(NEW).predict_proba(NEW)
     clf.stream().predict_proba(NEW[:3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        assert len(bc.replay(clf, RAW, every=0.5, filter=False)) == 5  # what LiveDecoder does with samples
 
 
 # A program among the parameters
@@ -125,6 +131,18 @@ def test_no_parameter_starts_a_program(folder, program, tmp_path):
             use(clf)
     assert not program[1].exists()
     assert 0 < len(set(loaded)) < len(OWN)
+
+
+def test_live_decoding_refuses_a_program(folder, program, tmp_path, capsys):
+    def change(header, _):
+        header["params"]["compile"] = True
+        header["options"]["compile__options"] = {"cpp.cxx": [program[0]]}
+
+    forged = forge(folder, tmp_path / "forged", change_model=change)
+    with pytest.raises(ValueError, match="models/"), bc.LiveDecoder(forged, "EEG", every=1.0):
+        pass
+    assert main(["live", "--decoder", str(forged), "--stream", "EEG", "--every", "1"]) == 1
+    assert "models/" in capsys.readouterr().err and not program[1].exists()
 
 
 def test_forged_decoder_exports_without_a_program(folder, program, tmp_path):
