@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 import torch
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, TypeAdapter
 from torch.overrides import TorchFunctionMode
 
 from braindecode_censor._version import __version__
 from braindecode_censor.encoders.eegnet import FastEEGNet
 from braindecode_censor.encoders.resolve import resolve_module, whole_module
-from braindecode_censor.storage.schema import Count, Label, Option, Positive, Schema, Size, read_json
+from braindecode_censor.storage.schema import Count, Label, Option, Positive, Schema, Size
 from braindecode_censor.storage.tensors import read_tensors, write_tensors
 from braindecode_censor.training.arguments import check_arguments
 from braindecode_censor.trials.normalize import SubjectNormalizer
@@ -30,6 +30,8 @@ __all__ = [
 ]
 
 _FORMAT = "braindecode-censor classifier 4"
+# Making these takes longer than all else of a file.
+_JSON, _OPTION = TypeAdapter(JsonValue), TypeAdapter(Option)
 # Arguments on which predictions depend: what a file cannot hold of these has to be passed to load.
 _DECIDING = {"module", "criterion", "predict_nonlinearity", "classes", "cropped", "aggregate_predictions"}
 
@@ -55,8 +57,8 @@ class _Header(Schema):
 def write_classifier(clf):
     """Return a fitted estimator as bytes, without what only training needs: optimiser, critic, callbacks, history."""
     clf.check_is_fitted()
-    fitted, tensors = read_state(clf)
-    header = {**_plain_params(clf), "unsaved": sorted(unsaved_params(clf)), **fitted, "version": __version__}
+    plain, (fitted, tensors) = _plain_params(clf), read_state(clf)
+    header = {**plain, "unsaved": sorted(_unsaved(clf, plain)), **fitted, "version": __version__}
     return write_tensors(tensors, header, _FORMAT)
 
 
@@ -200,11 +202,15 @@ def _select(tensors, group):
 
 def unsaved_params(clf):
     """Return the parameters that a file cannot hold and predictions depend on."""
-    saved, default = _plain_params(clf), type(clf)()
+    return _unsaved(clf, _plain_params(clf))
+
+
+def _unsaved(clf, plain):
+    saved, default = plain["params"] | plain["options"], type(clf)()
     return {
         name: value
         for name, value in clf.get_params(deep=False).items()
-        if name not in saved["params"] | saved["options"]
+        if name not in saved
         and (
             name.startswith("module__") or (name in _DECIDING and not _is_same(value, getattr(default, name)))
         )
@@ -217,11 +223,11 @@ def _is_same(value, default):
 
 def _plain_params(clf):
     """Return the arguments that a file can hold, and the options of module and penalty."""
-    plain = {"params": {}, "options": {}}
+    plain, own_names = {"params": {}, "options": {}}, _own_names(type(clf))
     for name, value in clf.get_params(deep=False).items():
-        is_own = name in _own_names(type(clf))
+        is_own = name in own_names
         try:
-            value = read_json(JsonValue if is_own else Option, json.dumps(_plain(value)), name)
+            value = (_JSON if is_own else _OPTION).validate_json(json.dumps(_plain(value)))
         except (TypeError, ValueError):
             continue
         if is_own or name.startswith(("module__", "penalty__")):
