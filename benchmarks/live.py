@@ -72,7 +72,7 @@ def make_engine(ensemble, case):
     clf = AutoTransferClassifier(device="cpu")
     clf.input_ = InputFormat(n_chans, n_times, sfreq=sfreq)
     clf.input_.preparation.phase = "causal"
-    clf.classes_, clf.adapted_, clf.teacher_ = np.arange(n_classes), False, None
+    clf.classes_, clf.adapted_, clf.teacher_, clf.stream_prior_ = np.arange(n_classes), False, None, 1.0
     clf.ensemble_ = clf.general_ = ensemble
     return Engine(clf, "uV", sure=0.0)
 

@@ -55,10 +55,14 @@ def join(X, y, sfreq):
     return raw.set_annotations(mne.Annotations(rows * seconds, seconds, y[rows]))
 
 
-def teach(table, teacher, raw):
+def teach(table, clf, raw):
     """Return the table with the probabilities of a stream that is taught, which needs no second pass of the models."""
     columns = [name for name in table if name.startswith("p_")]
-    taught, rows, step = TaughtStream(teacher), [], round(_EVERY * raw.info["sfreq"])
+    taught, rows, step = (
+        TaughtStream(clf.teacher_, "unknown", clf.stream_prior_),
+        [],
+        round(_EVERY * raw.info["sfreq"]),
+    )
     length, samples = round(_SECONDS * raw.info["sfreq"]), 1e6 * raw.get_data()
     for k, p in enumerate(table[columns].to_numpy()):
         window = samples[None, :, k * step : k * step + length].astype(np.float32)
@@ -85,7 +89,7 @@ def decode(X, y, subjects, sfreq, time_limit, candidates):
             table = pd.DataFrame(table).assign(subject=subject, minutes=table.seconds_of_rest / 60)
             tables += [
                 table.assign(decoder="untaught"),
-                teach(table, clf.teacher_, raw).assign(decoder="taught"),
+                teach(table, clf, raw).assign(decoder="taught"),
             ]
             print(f"subject {subject}: {len(table)} windows, {len(clf.ensemble_.models)} models", flush=True)
     return pd.concat(tables, ignore_index=True)

@@ -12,7 +12,7 @@ from braindecode_censor.live.source import clock
 
 __all__ = ["decode_on_loopback"]
 
-_SURE = 0.5
+_SURE = 0.4
 _START = 30.0  # seconds in which streams open and the first samples come
 
 

@@ -16,7 +16,7 @@ __all__ = ["open_outlet", "start_player", "use_loopback"]
 _SETTINGS = (
     "[ports]\nIPv6 = disable\n[multicast]\nResolveScope = machine\n[lab]\nKnownPeers = {{127.0.0.1}}\n"
 )
-_SETTINGS += "SessionID = {session}\n[log]\nlevel = -2\n"
+_SETTINGS += "SessionID = {session}\n[log]\nlevel = -3\n"
 _CHUNK = 8  # samples
 
 
