@@ -3,6 +3,8 @@
 A fresh process imports torch, Braindecode and MOABB for about eight seconds; tests/docs/test_cluster.py starts some.
 """
 
+import resource
+import signal
 import subprocess
 import sys
 import time
@@ -59,3 +61,16 @@ def seconds_to_end():
     began = time.monotonic()
     subprocess.run([sys.executable, "-c", "import joblib"], check=True)  # a process that does nothing
     return 5 + 3 * (time.monotonic() - began)
+
+
+@contextmanager
+def file_size_limit(size):
+    """Let no file grow beyond ``size`` bytes, as the kernel does for a quota: write fails with EFBIG."""
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, handler)

@@ -1,6 +1,8 @@
 """Dask clusters by address, and addresses without their passwords."""
 
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from threading import Thread
 from urllib.parse import parse_qsl, quote, unquote
 
 __all__ = ["hide_password", "open_client"]
@@ -14,15 +16,35 @@ def open_client(scheduler):
     if scheduler is None or not isinstance(scheduler, str):
         yield scheduler
         return
-    from dask.distributed import Client  # Dask is an extra.
-
     try:
-        client = Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
+        client = _connect(scheduler)
     except (OSError, ValueError) as error:
         message = f"scheduler={scheduler!r} does not answer: {error}."
         raise ValueError(hide_password(message, scheduler)) from None
     with client:  # The cluster goes on after the client is closed.
         yield client
+
+
+def _connect(scheduler):
+    """Return a client; Dask itself waits for ever for a process that accepts a connection and says nothing."""
+    from dask.distributed import Client  # Dask is an extra.
+
+    results = SimpleQueue()
+
+    def connect():
+        try:
+            results.put(Client(scheduler, timeout=_TIMEOUT, set_as_default=False))
+        except Exception as error:
+            results.put(error)
+
+    Thread(target=connect, daemon=True).start()
+    try:
+        result = results.get(timeout=1.5 * _TIMEOUT)
+    except Empty:
+        raise OSError(f"no word in {1.5 * _TIMEOUT:g} s") from None
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def hide_password(text, address):

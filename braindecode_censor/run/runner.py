@@ -8,6 +8,7 @@ import os
 import time
 from collections import deque
 from itertools import count, islice
+from pickle import PicklingError
 
 import joblib
 import torch
@@ -147,7 +148,17 @@ class _Runner:
                 pre_dispatch=self.n_jobs,  # so that the next training is taken when a worker is free, not before
             )
             shared = self.data, self.until, own_parts()
-            yield from pool(joblib.delayed(_fit_in_worker)(k, training, *shared) for k, training in numbered)
+            work = (joblib.delayed(_fit_in_worker)(k, training, *shared) for k, training in numbered)
+            try:
+                yield from pool(work)
+            except PicklingError as error:  # joblib writes large arrays to a file, for all workers.
+                reason = "; ".join(
+                    [line for line in str(error.__cause__).splitlines() if "Error" in line][-1:]
+                )
+                raise ValueError(
+                    f"n_jobs={self.n_jobs}: trials or candidates cannot be passed to the workers ({reason}). If "
+                    "the disk is full, set JOBLIB_TEMP_FOLDER to a folder with space, or pass n_jobs=1."
+                ) from error
 
     def _on_cluster(self, function, numbered):
         """Yield the results of a function of a number and some work, which is taken when a worker is free."""

@@ -3,8 +3,6 @@
 import contextlib
 import hashlib
 import http.server
-import resource
-import signal
 import threading
 import zipfile
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pooch.core
 import pytest
+from processes import file_size_limit
 
 from braindecode_censor.datasets import ECoGFaces
 from braindecode_censor.datasets._download import fetch, unpack
@@ -64,19 +63,6 @@ def test_fetch_without_network_names_url_and_target(server, tmp_path, path):
     with pytest.raises(ConnectionError, match=rf"(?s)Download {url} by hand, put it at {tmp_path}"):
         fetch(url, MD5, tmp_path)
     assert names(tmp_path) == []
-
-
-@contextlib.contextmanager
-def file_size_limit(size):
-    """Let no file grow beyond ``size`` bytes, as the kernel does for a quota: write fails with EFBIG."""
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_fetch_leaves_no_half_file_under_a_quota(server, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 
 import moabb.analysis
 import numpy as np
@@ -178,6 +179,15 @@ def test_scheduler_that_does_not_answer_is_named_without_its_password(tmp_path, 
     with pytest.raises(ValueError, match=message) as refused:
         run(tmp_path, scheduler="tcp://ann:secret@127.0.0.1:9")
     assert "secret" not in str(refused.value)
+
+
+def test_scheduler_that_accepts_and_says_nothing_is_an_error(tmp_path, monkeypatch):
+    pytest.importorskip("dask.distributed")
+    monkeypatch.setattr("braindecode_censor.paper.cluster._TIMEOUT", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ValueError, match=f"scheduler='{address}' does not answer"):
+            run(tmp_path, scheduler=address)
 
 
 def test_best_so_far_is_a_mean_over_folds():

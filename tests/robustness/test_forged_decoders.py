@@ -125,6 +125,8 @@ def test_no_parameter_starts_a_program(folder, program, tmp_path):
             except ValueError as error:
                 assert "models/" in str(error)
                 assert name in OWN or name.startswith(("module__", "penalty__")) or name in str(error), error
+                if "not permitted" in str(error):  # whatever its value
+                    break
                 continue
             assert name in OWN or name.startswith("penalty__"), f"{name}={value!r} was accepted"
             loaded.append(name)

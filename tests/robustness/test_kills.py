@@ -30,25 +30,28 @@ LONGEST = 120  # seconds that any run may take before the test fails
 TABLES = ("scores.csv", "table.csv", "search.csv", "selected.json")
 
 
-def _run(out, fresh, options, interrupt_after):
+def _run(out, fresh, options, n_done, sign):
     os.setsid()  # Ctrl-C reaches all processes of a terminal's job; pytest-xdist's workers ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    left = iter(range(interrupt_after))
+    left = iter(range(n_done or 0))
 
     def count(event, args):
         if event == "os.rename" and str(args[1]).endswith(".training") and next(left, None) is None:
-            out.with_suffix(".interrupted").write_text(str(time.monotonic()))
-            os.killpg(0, signal.SIGINT)
+            out.with_suffix(".ended").write_text(str(time.monotonic()))
+            os.killpg(0, sign)
 
-    if interrupt_after:
+    if n_done is not None:
         sys.addaudithook(count)
     with contextlib.nullcontext() if fresh else forking_joblib():
         run(out, **options)
 
 
-def start(out, fresh=False, interrupt_after=0, **options):
-    """Start a run in a process, which presses Ctrl-C itself; its `fresh` workers import everything again."""
-    process = FORK.Process(target=_run, args=(out, fresh, options, interrupt_after))
+def start(out, fresh=False, n_done=None, sign=signal.SIGINT, **options):
+    """Start a run in a process, which gets a signal when so many trainings are finished and another one is written.
+
+    `fresh` workers import everything again.
+    """
+    process = FORK.Process(target=_run, args=(out, fresh, options, n_done, sign))
     process.start()
     return process
 
@@ -92,24 +95,19 @@ def assert_same(out, reference):
 
 
 def test_killed_run_is_resumed(tmp_path, reference):
-    rng, hits = random.Random(1), 0
+    rng = random.Random(1)
     for k in range(ATTACKS):
-        out = tmp_path / str(k)
-        process = start(out)
-        wait_for(rng.randrange(len(finished(reference.out))), out, process)
-        process.join(rng.uniform(0.0, 0.3))
-        hits += process.is_alive()
-        process.kill()
-        end(process)
+        out, n_done = tmp_path / str(k), rng.randrange(len(finished(reference.out)))
+        assert end(start(out, n_done=n_done, sign=signal.SIGKILL)) == -signal.SIGKILL
         before, logged = check_store(out), finished(out)
         assert end(start(out)) == 0
         after = check_store(out)
+        assert len(before) == n_done
         assert all(after[key] == stamp for key, stamp in before.items()), (
             "a finished training was written again"
         )
         assert not set(finished(out)[len(logged) :]) & set(before), "a finished training was repeated"
         assert_same(out, reference)
-    assert hits > 0, "every run ended before it was killed"
 
 
 def test_workers_end_with_their_parent(tmp_path, reference):
@@ -131,8 +129,8 @@ def test_workers_end_with_their_parent(tmp_path, reference):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_interrupted_run_ends_soon_and_is_resumed(n_jobs, tmp_path, reference):
     out = tmp_path / "out"
-    assert end(start(out, n_jobs=n_jobs, interrupt_after=2)) != 0
-    seconds = time.monotonic() - float(out.with_suffix(".interrupted").read_text())
+    assert end(start(out, n_jobs=n_jobs, n_done=2)) != 0
+    seconds = time.monotonic() - float(out.with_suffix(".ended").read_text())
     assert seconds < seconds_to_end() and 2 <= len(check_store(out)) < len(finished(reference.out))
     run(out)
     assert_same(out, reference)

@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 import torch
-from processes import dask_cluster, forking_joblib
+from processes import dask_cluster, file_size_limit, forking_joblib
 from sklearn.dummy import DummyClassifier
 from subjects import mixed_subjects
 
@@ -166,6 +166,18 @@ def test_workers_know_the_users_measures_and_scores(registry, own, options, data
     assert "='own' is unknown" in result.error
     number, result = runner._fit_in_worker(7, wanted[0], data, None, parts)
     assert number == 7 and result.error is None and result.training is None
+
+
+@pytest.mark.filterwarnings("ignore:`fork` start method")
+def test_full_disk_for_the_trials_of_workers_is_named(data, monkeypatch, tmp_path):
+    """joblib writes arrays above a megabyte to a file, for all workers."""
+    monkeypatch.setenv("JOBLIB_TEMP_FOLDER", str(tmp_path))
+    large = TrialData(
+        np.repeat(data.X, 1 + 2**20 // data.X[0].nbytes // len(data.X), 2), data.y, data.subjects
+    )
+    wanted = pytest.raises(ValueError, match=r"n_jobs=2: .*File too large.*JOBLIB_TEMP_FOLDER")
+    with forking_joblib(), file_size_limit(10**5), wanted:
+        list(run(trainings(n=2), large, n_jobs=2))
 
 
 # A Dask cluster
