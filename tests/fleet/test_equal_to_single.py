@@ -87,9 +87,8 @@ OPTIONS = {
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_options_of_the_estimator(options):
-    assert_trained_alike(
-        [{"random_state": seed, "weight": 0.1, "max_epochs": 2, **options} for seed in range(2)]
-    )
+    settings = [{"random_state": seed, "weight": 0.1, "max_epochs": 2, **options} for seed in range(2)]
+    assert_trained_alike(settings, trials=data(n_trials=16))
 
 
 def test_batches_too_small_for_the_penalty_warn():
