@@ -12,7 +12,6 @@ from braindecode_censor.paper.selection import SELECTED
 __all__ = [
     "COLUMN",
     "PAGE",
-    "RECORDING_TITLES",
     "colour_of",
     "draw_chance",
     "label_of",
@@ -39,8 +38,6 @@ _LOOKS = {
 }
 _REFERENCES = ("#8C6D31", "#637939", "#7B4173", "#843C39")
 _MAX_LETTERS = 14  # of a label
-#: Folder of a dataset -> title in the documentation.
-RECORDING_TITLES = {"erp_uci_smni": "ERP", "ssvep_exo": "SSVEP", "emg_myo": "EMG"}
 #: Colours of subjects and classes.
 PALETTE = (*_COLOURS, "#D55E00", "#F0E442", "#000000")
 

@@ -10,16 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from braindecode_censor.figures.product import render
-from braindecode_censor.figures.style import (
-    COLUMN,
-    PAGE,
-    PALETTE,
-    RECORDING_TITLES,
-    legend_above,
-    new_figure,
-    shorten,
-    style,
-)
+from braindecode_censor.figures.style import COLUMN, PAGE, PALETTE, legend_above, new_figure, shorten, style
 from braindecode_censor.search.family import BASELINE
 from braindecode_censor.storage.files import write_atomically
 from studies.tables import read_tables
@@ -29,6 +20,8 @@ from studies.transfer.scores import RULE_LABELS
 from studies.transfer.table import as_markdown, compare_targets
 from studies.transfer.target_data import label_of, order_of
 
+#: Folder of a dataset -> title in the documentation.
+RECORDING_TITLES = {"erp_uci_smni": "ERP", "ssvep_exo": "SSVEP", "emg_myo": "EMG"}
 _ENSEMBLE = RULE_LABELS["greedy"]
 #: Decoder -> its label and colour in figures of target data.
 _DECODERS = {

@@ -18,7 +18,7 @@ class Killed(Exception):
 
 def run(folder, kill_after=None, settings=SETTINGS, keys=(0, 1, 2)):
     """Train, or stop after `kill_after` epochs; return the fitted estimators and the replicas' epochs."""
-    X, y, subjects = data()
+    X, y, subjects = data(n_trials=16)
     fitted, epochs = {}, []
 
     def count(groups):
@@ -50,7 +50,7 @@ def test_killed_group_continues(tmp_path, penalty, sampling):
     assert set(fitted) == {1}, "the replica of two epochs had finished"
     assert len(list(tmp_path.iterdir())) == 1
     continued, _ = run(tmp_path, None, settings, keys=(0, 2))
-    assert_equal({**fitted, **continued}, fit_each(*data(), settings), 1e-9)
+    assert_equal({**fitted, **continued}, fit_each(*data(n_trials=16), settings), 1e-9)
     assert not list(tmp_path.iterdir()), "a finished group leaves nothing behind"
 
 

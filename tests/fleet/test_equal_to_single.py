@@ -43,7 +43,8 @@ def test_replicas_stop_at_different_epochs(method, mode):
     settings = three(method, mode)
     for setting, patience, epochs in zip(settings, (1, 2, None), (7, 7, 4)):
         setting.update(patience=patience, max_epochs=epochs, module__drop_prob=0.25, lr=1e-2)
-    singles = assert_trained_alike(settings, trials=data(shift=0.3), group_size=2)
+    trials = data(n_subjects=4, n_trials=16, n_times=48, shift=0.3)
+    singles = assert_trained_alike(settings, trials=trials, group_size=2)
     assert len({len(clf.history) for clf in singles}) > 1
 
 
@@ -86,9 +87,8 @@ OPTIONS = {
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_options_of_the_estimator(options):
-    assert_trained_alike(
-        [{"random_state": seed, "weight": 0.1, "max_epochs": 2, **options} for seed in range(2)]
-    )
+    settings = [{"random_state": seed, "weight": 0.1, "max_epochs": 2, **options} for seed in range(2)]
+    assert_trained_alike(settings, trials=data(n_trials=16))
 
 
 def test_batches_too_small_for_the_penalty_warn():

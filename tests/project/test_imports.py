@@ -18,7 +18,6 @@ LAYERS = {name: layer for layer, names in enumerate(FLOORS) for name in names.sp
 # The report of the paper's experiment draws the figures, and they read its tables.
 SAME_LAYER = {"figures": "paper"}
 FOLDERS = {"datasets": ROOT / "datasets" / "loaders", "figures": ROOT / "paper_figures"}
-SCRIPTS = ("run_", "plot_simulated")  # started from the shell, imported by no module
 UNIX_ONLY = set(
     ["fcntl", "grp", "pwd", "resource", "termios", "tty", "pty", "syslog", "posix", "readline", "curses"]
 )
@@ -29,8 +28,6 @@ def sources():
     folders = {PACKAGE: ROOT / PACKAGE, **{f"{PACKAGE}.{name}": path for name, path in FOLDERS.items()}}
     for package, folder in folders.items():
         for path in sorted(folder.rglob("*.py")):
-            if package.endswith("figures") and path.name.startswith(SCRIPTS):
-                continue
             parts = path.relative_to(folder).with_suffix("").parts
             yield ".".join([package, *(part for part in parts if part != "__init__")]), path.read_text()
 
