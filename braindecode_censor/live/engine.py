@@ -146,7 +146,7 @@ class _CausalFilter:
     """Second-order sections with their state; it begins settled on the first sample."""
 
     def __init__(self, sos):
-        self.sos, self._state, self._last = sos, None, None
+        self.sos, self._state, self._last = sos, None, 0.0
         radius = max(abs(np.roots(section[3:])).max(initial=0) for section in sos)
         self.settle = int(np.ceil(np.log(_SETTLED) / np.log(radius))) if 0 < radius < 1 else 0
 
@@ -158,12 +158,7 @@ class _CausalFilter:
         if is_bad.any():
             samples = samples.copy()
             for k in np.flatnonzero(is_bad.any(axis=1)):
-                before = (
-                    samples[k - 1]
-                    if k
-                    else (np.zeros(samples.shape[1]) if self._last is None else self._last)
-                )
-                samples[k] = np.where(is_bad[k], before, samples[k])
+                samples[k] = np.where(is_bad[k], samples[k - 1] if k else self._last, samples[k])
         if self._state is None:
             self._state = sosfilt_zi(self.sos)[:, :, None] * samples[0]
         self._last = samples[-1]
