@@ -123,7 +123,7 @@ def summarise(tables):
                 cells += [(decided["label"] == decided["truth"]).mean()]
                 cells += [(first["label"] == first["truth"]).sum() / n_episodes]
                 rate = len(false) / passes.groupby("subject")["minutes"].first().sum()
-                numbers = " | ".join(f"{cell:.2f}" for cell in cells)
+                numbers = " | ".join(f"{cell:.2f}" for cell in cells).replace("nan", "–")
                 print(f"| {decoder} | {name} | {sure} | {numbers} | {rate:.1f} |")
 
 
