@@ -1,4 +1,6 @@
-"""Subjects who differ by the mixing of their channels."""
+"""Subjects who differ by the mixing of their channels, and quick decoders of them."""
+
+import warnings
 
 import numpy as np
 
@@ -16,3 +18,19 @@ def mixed_subjects(
     X = rng.normal(size=(len(y), n_chans, n_times)) * power[y][:, :, None]
     mix = np.eye(n_chans) + mixing * rng.normal(size=(n_subjects, n_chans, n_chans)) / np.sqrt(n_chans)
     return (mix[subjects - 1] @ X).astype("float32"), y, subjects
+
+
+def fit_decoder(X, y=None, subjects=None, **options):
+    """Return a decoder of two classical candidates, fitted without warnings; `options` may be others."""
+    from braindecode_censor import AutoTransferClassifier
+
+    options = {
+        "candidates": ["power", "riemann"],
+        "device": "cpu",
+        "verbose": 0,
+        "time_limit": None,
+        **options,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return AutoTransferClassifier(**options).fit(X, y, subjects=subjects)

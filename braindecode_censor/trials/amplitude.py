@@ -13,10 +13,7 @@ import numpy as np
 __all__ = ["AmplitudePrior", "log_amplitude"]
 
 _DEGREES = 3  # of freedom of Student's t
-_LEAST_SPREAD, _LEAST_TRIAL_SPREAD = (
-    0.2,
-    0.1,
-)  # of logarithms, since few subjects tell little about their spread
+_LEAST = 0.2, 0.1  # spreads, between subjects and of trials, since few subjects tell little about them
 _N_ITERATIONS = 20
 _PRIOR = 5.0  # trials, by default, that the population's statistics count as
 
@@ -37,13 +34,10 @@ class AmplitudePrior(NamedTuple):
     @classmethod
     def of_subjects(cls, levels, trial_spreads):
         """Return the prior by the medians of training subjects, which one subject in another unit does not change."""
-        levels = levels[np.isfinite(levels)]
-        centre = np.median(levels) if len(levels) else 0.0
-        spread = 1.4826 * np.median(np.abs(levels - centre)) if len(levels) else 0.0
-        trial_spread = np.median(trial_spreads) if len(trial_spreads) else 0.0
-        return cls(
-            float(centre), float(max(spread, _LEAST_SPREAD)), float(max(trial_spread, _LEAST_TRIAL_SPREAD))
-        )
+        levels = levels[np.isfinite(levels)] if np.isfinite(levels).any() else np.zeros(1)
+        centre = float(np.median(levels))
+        spreads = 1.4826 * np.median(np.abs(levels - centre)), np.median(trial_spreads)
+        return cls(centre, *(float(max(pair)) for pair in zip(spreads, _LEAST)))
 
     def estimate(self, level, n_trials, prior=_PRIOR):
         """Return the most probable log-amplitude of a subject whose trials have this one; `prior` as in `adapt`."""

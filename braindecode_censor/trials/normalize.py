@@ -215,15 +215,15 @@ class SubjectNormalizer(PlainAttributes, TransformerMixin, BaseEstimator):
     def _set_statistics(self, n_chans, subjects, statistics, spreads):
         self.n_chans_ = n_chans
         self.subjects_ = subjects
-        self.statistics_, self.spreads_ = statistics, None
+        self.statistics_, self.spreads_ = statistics, spreads
         self.population_ = self.amplitude_ = None
         if statistics is not None:
             levels = level_of(statistics, self.strategy)
-            self.spreads_ = spreads if len(spreads) else np.zeros(len(statistics))
-            self.amplitude_ = AmplitudePrior.of_subjects(levels, self.spreads_)
-            has_signal = np.isfinite(levels) if np.isfinite(levels).any() else np.ones(len(levels), bool)
-            gains = np.where(np.isfinite(levels), self.amplitude_.centre - levels, 0)
-            self.population_ = rescale(statistics, self.strategy, gains)[has_signal].mean(axis=0)
+            self.amplitude_ = AmplitudePrior.of_subjects(levels, spreads)
+            has_signal = np.isfinite(levels)
+            gains = np.where(has_signal, self.amplitude_.centre - levels, 0)
+            rescaled = rescale(statistics, self.strategy, gains)
+            self.population_ = rescaled[has_signal if has_signal.any() else slice(None)].mean(axis=0)
         self.target_, self.n_target_ = None, 0
         self._has_warned = False
 

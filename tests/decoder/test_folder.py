@@ -14,7 +14,7 @@ import pytest
 import torch
 from docs.runner import run_script
 from sklearn.dummy import DummyClassifier
-from subjects import mixed_subjects
+from subjects import fit_decoder, mixed_subjects
 
 import braindecode_censor as bc
 from braindecode_censor.cli.decoder import _escape
@@ -36,12 +36,8 @@ NAMES = ["Fz", "Cz", "Pz", "Oz"]
 
 
 def fit(**options):
-    clf = bc.AutoTransferClassifier(
-        **{"candidates": ["riemann", NETS[0]], "max_trainings": 12, "device": "cpu", "verbose": 0, **options}
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return clf.fit(X[TRAIN], Y[TRAIN], subjects=SUBJECTS[TRAIN])
+    options = {"candidates": ["riemann", NETS[0]], "max_trainings": 12, **options}
+    return fit_decoder(X[TRAIN], Y[TRAIN], SUBJECTS[TRAIN], **options)
 
 
 @pytest.fixture(scope="module")

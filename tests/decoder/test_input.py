@@ -6,9 +6,8 @@ import mne
 import numpy as np
 import pandas as pd
 import pytest
-from subjects import mixed_subjects
+from subjects import fit_decoder, mixed_subjects
 
-import braindecode_censor as bc
 from braindecode_censor.trials.dataset import read_signals, signal_names
 
 X, Y, SUBJECTS = mixed_subjects(5)
@@ -28,12 +27,7 @@ def epochs(signals, names=NAMES, ch_types="eeg", bads=(), subjects=None, sfreq=S
 
 
 def fit(trials, subjects=SUBJECTS[TRAIN], **options):
-    clf = bc.AutoTransferClassifier(
-        candidates=["riemann", "power"], max_trainings=6, device="cpu", verbose=0, **options
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return clf.fit(trials, Y[TRAIN], subjects=subjects)
+    return fit_decoder(trials, Y[TRAIN], subjects, max_trainings=6, **options)
 
 
 @pytest.fixture(scope="module")

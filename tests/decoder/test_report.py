@@ -1,12 +1,11 @@
 """The report of a decoder: what it says, as one file that fetches nothing and fits a phone."""
 
 import re
-import warnings
 
 import numpy as np
 import pytest
 from browser import CLIPPED, FITS, NARROW, browser, opened  # noqa: F401 (fixtures)
-from subjects import mixed_subjects
+from subjects import fit_decoder, mixed_subjects
 
 import braindecode_censor as bc
 from braindecode_censor.decoder.report import calibration_table, decided_table
@@ -17,16 +16,7 @@ LABELS = np.array(["<left>", "right"])[Y]
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    options = {
-        "candidates": ["power", "riemann"],
-        "partners": 2,
-        "time_limit": None,
-        "device": "cpu",
-        "verbose": 0,
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        clf = bc.AutoTransferClassifier(**options).fit(X, LABELS, subjects=SUBJECTS)
+    clf = fit_decoder(X, LABELS, SUBJECTS, partners=2)
     path = tmp_path_factory.mktemp("report") / "page.html"
     clf.save(path.parent / "decoder")
     bc.AutoTransferClassifier.load(path.parent / "decoder").report(path)  # The folder has all that it says.

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score
-from subjects import mixed_subjects
+from subjects import fit_decoder, mixed_subjects
 
 import braindecode_censor as bc
 from braindecode_censor.decoder.forecast import Forecast, Forecaster
@@ -24,17 +24,7 @@ rng = np.random.default_rng(0)
 
 
 def fit(X=X[TRAIN], y=LABELS[TRAIN], subjects=SUBJECTS[TRAIN], **options):
-    options = {
-        "candidates": ["power", "riemann"],
-        "partners": 2,
-        "time_limit": None,
-        "device": "cpu",
-        "verbose": 0,
-        **options,
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return bc.AutoTransferClassifier(**options).fit(X, y, subjects=subjects)
+    return fit_decoder(X, y, subjects, partners=2, **options)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from forge import forge, forge_model, reseal
-from subjects import mixed_subjects
+from subjects import fit_decoder, mixed_subjects
 
 import braindecode_censor as bc
 from braindecode_censor.classical.estimator import TangentSpaceClassifier
@@ -30,10 +30,7 @@ def fitted():
     """A decoder of one network and one classical model, so that it is read quickly."""
     data = X[TRAIN], Y[TRAIN], SUBJECTS[TRAIN]
     options = {"penalty": None, "max_steps": 6, "augment": None, "module__F1": 2, "module__D": 1}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        own = {"candidates": ["power"], "max_trainings": 3, "device": "cpu", "verbose": 0, "sfreq": 64.0}
-        clf = bc.AutoTransferClassifier(**own).fit(*data)
+    clf = fit_decoder(*data, candidates=["power"], max_trainings=3, sfreq=64.0)
     models = bc.CensoredEEGClassifier(**options), TangentSpaceClassifier()
     clf.ensemble_.models[:] = [Model(f"m{k}", 0, 0.5, model.fit(*data)) for k, model in enumerate(models)]
     return clf
@@ -55,10 +52,8 @@ def use(clf):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         clf.predict_proba(NEW)
-    clf.adapt(NEW).predict_proba(NEW)
-    clf.stream().predict_proba(NEW[:3])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+        clf.adapt(NEW).predict_proba(NEW)
+        clf.stream().predict_proba(NEW[:3])
         assert len(bc.replay(clf, RAW, every=0.5, filter=False)) == 5  # what LiveDecoder does with samples
 
 

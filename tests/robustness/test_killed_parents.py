@@ -12,13 +12,12 @@ import subprocess
 import sys
 import time
 import uuid
-import warnings
 
 import numpy as np
 import psutil
 import pytest
 from processes import forking_joblib, seconds_to_end
-from subjects import mixed_subjects
+from subjects import fit_decoder, mixed_subjects
 
 import braindecode_censor as bc
 from braindecode_censor.storage.files import owner
@@ -33,10 +32,7 @@ TINY = {"name": "net", "network": "EEGNet", "max_steps": 300}
 
 @pytest.fixture(scope="module")
 def decoder():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        clf = bc.AutoTransferClassifier(candidates=["power"], max_trainings=3, device="cpu", verbose=0)
-        return clf.fit(X, Y, subjects=SUBJECTS)
+    return fit_decoder(X, Y, SUBJECTS, candidates=["power"], max_trainings=3)
 
 
 def marked(mark):
