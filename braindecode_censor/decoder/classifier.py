@@ -281,7 +281,8 @@ class AutoTransferClassifier(FittedDecoder, PlainAttributes, ClassifierMixin, Ba
             for name, fold, weight in select_models(weights, folds)
         ]
         self.general_ = self.ensemble_ = Ensemble(models, len(self.classes_))
-        self.stream_prior_ = 1.0 if self.target == "none" else choose_stream_prior(self.general_, trials)
+        has_streams = self.target != "none" and not result.interrupted
+        self.stream_prior_ = choose_stream_prior(self.general_, trials) if has_streams else 1.0
         self.adapted_ = False
 
     def _expect(self, result, shared):

@@ -42,9 +42,8 @@ def choose_stream_prior(ensemble, trials):
         unseen = [model for model in ensemble.models if subject in trials.folds[model.fold]]
         if unseen:
             rows = trials.data.rows([subject])[:_TRIALS]
-            streams.append(
-                (Ensemble(unseen, ensemble.n_classes), np.asarray(trials.data.X[rows]), trials.data.y[rows])
-            )
+            signals = np.asarray(trials.data.take(rows))  # They may be in a file.
+            streams.append((Ensemble(unseen, ensemble.n_classes), signals, trials.data.y[rows]))
     losses = {
         factor: sum(_loss(one.with_prior(factor), X, y) for one, X, y in streams) for factor in (1.0, effect)
     }

@@ -43,9 +43,9 @@ class TaughtSubject:
         """Return the taught probabilities of trials; those of a trial do not depend on other trials."""
         logs, log_q = log_probabilities(probabilities), np.zeros((len(self.log_q), *probabilities.shape))
         positions = {row.tobytes(): k for k, row in enumerate(self.digests)}
-        found = np.array([positions.get(digest.tobytes(), -1) for digest in _digests(signals)])
-        log_q[:, found >= 0] = self.log_q[:, found[found >= 0]]
-        new = np.flatnonzero(found < 0)
+        block_rows = np.array([positions.get(digest.tobytes(), -1) for digest in _digests(signals)])
+        log_q[:, block_rows >= 0] = self.log_q[:, block_rows[block_rows >= 0]]
+        new = np.flatnonzero(block_rows < 0)
         for k, regression in enumerate(self.regressions):
             if len(new) and regression is not None:
                 vectors = self.teacher.views[k].differences(np.asarray(signals[new]), self.centres[k])

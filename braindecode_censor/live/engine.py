@@ -130,13 +130,13 @@ class Engine:
         return self.decide(window.end, probabilities)
 
     def _check_amplitude(self, signals):
-        expected, found = self.input.amplitude, float(signals.std(axis=-1).mean())
-        if self._has_checked or not expected or not found:
+        expected, measured = self.input.amplitude, float(signals.std(axis=-1).mean())
+        if self._has_checked or not expected or not measured:
             return
         self._has_checked = True
-        if not 1 / _OTHER_UNITS < found / expected < _OTHER_UNITS:
+        if not 1 / _OTHER_UNITS < measured / expected < _OTHER_UNITS:
             warnings.warn(
-                f"The first window has a typical amplitude of {found:.3g}, the decoder's training trials had "
+                f"The first window has a typical amplitude of {measured:.3g}, the decoder's training trials had "
                 f"{expected:.3g} {self.input.preparation.unit}: is the unit of the stream right?",
                 stacklevel=2,
             )

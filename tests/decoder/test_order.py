@@ -30,9 +30,7 @@ def test_fit_takes_the_larger_prior_where_subjects_are_alike_and_classes_come_in
         clf = bc.AutoTransferClassifier(candidates=["riemann"], time_limit=None, taught=False, verbose=0)
         clf.fit(X[rows], y[rows], subjects=subjects[rows]).save(tmp_path / name)
         assert bc.AutoTransferClassifier.load(tmp_path / name).stream_prior_ == clf.stream_prior_
-        print(mixing, name, clf.stream_prior_)
         new = [orders["blocks"][subjects[orders["blocks"]] == s] for s in range(7, 11)]
         scores[name] = np.mean([(clf.stream().predict(X[rows]) == y[rows]).mean() for rows in new])
         assert name == "blocks" or clf.stream_prior_ == 1
-    print(scores)
     assert scores["blocks"] >= scores["mixed"]
