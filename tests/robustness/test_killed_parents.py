@@ -102,7 +102,9 @@ def test_interrupted_fit_ends_soon_with_what_is_finished(n_jobs, tmp_path):
         one.kill()
     assert process.exitcode == 0 and not remaining and seconds < seconds_to_end()
     board = bc.AutoTransferClassifier.load(tmp_path / "decoder", device="cpu").leaderboard_
-    assert board.set_index("candidate")["trainings"]["power"] == 3
+    # The search may be interrupted between storing the third and counting it.
+    assert board.set_index("candidate")["trainings"]["power"] >= 2
+    assert len(list(tmp_path.glob("search/*.training"))) >= 3
 
 
 def save_until(n, sign, clf, folder):
