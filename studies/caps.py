@@ -2,7 +2,7 @@
 
 Ten subjects of a recording with channel names are kept apart. A decoder is fitted on the others, with all channels, and
 with half of the subjects without some, so that the common ones are used. It decodes the subjects kept apart, adapted to
-their unlabelled trials: with all channels, and with some missing, which are interpolated. A row is the mean over seeds.
+their unlabelled trials: with all channels, and with some missing, which are estimated. A row is the mean over seeds.
 
     python -m studies.caps --data DIR/erp_uci_smni --seeds 3
 """

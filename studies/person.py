@@ -2,8 +2,8 @@
 
 Subjects kept apart are decoded twice by the same models, untaught and taught. Their scores are strictly nested: weights
 come from everybody else. The rows "by partners" are ``heldout_`` of the same fits, whose weights come from the partners
-of a subject alone. Every fit runs in a process of its own and writes its rows to ``OUT/*.csv`` when it is done;
-tables are printed from all rows in OUT, also of earlier runs.
+of a subject alone. Every fit runs in a process of its own, keeps its decoder in OUT, by which it is not repeated, and
+writes its rows to ``OUT/*.csv``; tables are printed from all rows in OUT, also of earlier runs.
 
     python -m studies.person --data DIR --out OUT --time 120 --jobs 9
     python -m studies.person --data DIR/erp_uci_smni --out OUT --time 600 --device cpu --groups 0
@@ -24,6 +24,7 @@ from scipy.stats import spearmanr
 
 from braindecode_censor import AutoTransferClassifier
 from braindecode_censor.decoder.report import calibration_table
+from braindecode_censor.decoder.teaching import log_probabilities
 from braindecode_censor.search.heldout import balanced_accuracy
 from studies.recordings import find_recordings, read_recording
 
@@ -33,6 +34,11 @@ _N_GROUPS = 3
 def first(y, n_labels):
     """Return the positions of the first trials of every class."""
     return np.sort(np.concatenate([np.flatnonzero(y == k)[:n_labels] for k in np.unique(y)]))
+
+
+def loss(probabilities, y):
+    """Return minus the mean log-probability of the labels."""
+    return -log_probabilities(probabilities)[np.arange(len(y)), y].mean()
 
 
 def decode(clf, X, y, block, tested, labels=None, **options):
@@ -86,9 +92,12 @@ def run(folder, seed, group, args):
     data, sfreq = read_recording(folder)
     apart = np.random.default_rng(seed).permutation(np.unique(data.subjects))[group::_N_GROUPS]
     train = ~np.isin(data.subjects, apart)
-    options = {"time_limit": args.time, "candidates": args.candidates, "device": args.device, "sfreq": sfreq}
-    clf = AutoTransferClassifier("unlabeled", random_state=seed, verbose=0, **options)
-    clf.fit(data.X[train], data.y[train], subjects=data.subjects[train])
+    kept = args.out / f"{folder.name}_{seed}_{group}"
+    if not kept.exists():
+        options = {"time_limit": args.time, "candidates": args.candidates, "device": args.device, "sfreq": sfreq}
+        clf = AutoTransferClassifier("unlabeled", random_state=seed, verbose=0, **options)
+        clf.fit(data.X[train], data.y[train], subjects=data.subjects[train]).save(kept)
+    clf = AutoTransferClassifier.load(kept, device=args.device)
     key, rows = {"recording": folder.name, "seed": seed, "group": group}, []
     board = clf.leaderboard_.set_index("candidate")
     forecaster = clf.teacher_.forecaster
@@ -108,6 +117,7 @@ def run(folder, seed, group, args):
             row = {**key, "subject": subject, "tier": tier}
             row |= {"untaught": balanced_accuracy(untaught, y[tested])}
             row |= {"taught": balanced_accuracy(taught, y[tested]), "confidence": taught.max(axis=1).mean()}
+            row |= {"loss untaught": loss(untaught, y[tested]), "loss taught": loss(taught, y[tested])}
             if forecast != "unknown":
                 row |= {"forecast": forecast.score, "low": forecast.low, "high": forecast.high}
             rows.append(row)
@@ -117,16 +127,19 @@ def run(folder, seed, group, args):
 def summarise(out):
     """Print one table of tiers and one of forecasts."""
     frame = pd.concat(map(pd.read_csv, sorted(out.glob("*.csv"))), ignore_index=True)
-    by_subject = frame.groupby(["recording", "tier", "subject"], sort=False)[["untaught", "taught"]].mean()
+    measured = ["untaught", "taught", "loss untaught", "loss taught"]
+    by_subject = frame.groupby(["recording", "tier", "subject"], sort=False)[measured].mean()
     by_subject = by_subject.assign(gain=by_subject["taught"] - by_subject["untaught"])
     print(
-        "| recording | tier | untaught | taught | lower quartile | gain | s.e. | up | down |\n|" + "---|" * 9
+        "| recording | tier | untaught | taught | lower quartile | gain | s.e. | up | down | log loss | taught |\n|"
+        + "---|" * 11
     )
     for (recording, tier), part in by_subject.groupby(level=[0, 1], sort=False):
         gain = part["gain"]
         cells = [recording, tier, f"{part['untaught'].mean():.3f}", f"{part['taught'].mean():.3f}"]
         cells += [f"{part['taught'].quantile(0.25):.3f}", f"{gain.mean():+.3f}", f"{gain.sem():.3f}"]
         cells += [str((gain > 1e-9).sum()), str((gain < -1e-9).sum())]
+        cells += [f"{part[name].mean():.3f}" for name in measured[2:]]
         print(f"| {' | '.join(cells)} |")
     print(
         "\n| recording | rank correlation, nested | coverage of 80 % | calibration error | rank, kept apart |"

@@ -1,20 +1,16 @@
-"""Subjects with different caps: common channels in a fit, interpolated ones afterwards."""
+"""Subjects with different caps: common channels in a fit, afterwards missing ones estimated from the others."""
 
 import warnings
-from functools import lru_cache
 
 import mne
 import numpy as np
 
 from braindecode_censor.trials.dataset import signal_names
 
-__all__ = ["arrange_channels", "join_caps"]
+__all__ = ["arrange_channels", "channel_covariance", "join_caps"]
 
-_FEWEST = 4  # channels, to decode by or to interpolate from
-_MONTAGES = (
-    "colin27_1005",
-    "standard_1005",
-)  # The 10-20 and 10-10 systems are in them; MNE 1.13 renames the second.
+_FEWEST = 4  # channels, to decode by or to estimate others from
+_RIDGE = 1e-3  # of the mean variance
 
 
 def join_caps(X):
@@ -41,43 +37,43 @@ def join_caps(X):
     return mne.concatenate_epochs(picked, on_mismatch="ignore", verbose="error")
 
 
-def arrange_channels(owner, signals, names, wanted):
-    """Return signals with the wanted channels in their order, missing ones interpolated."""
-    missing = tuple(name for name in wanted if name not in names)
-    present = [name for name in wanted if name in names]
-    signals = np.asarray(signals)[:, [names.index(name) for name in present]]
+def channel_covariance(signals, subjects):
+    """Return the mean over subjects of their covariances of channels, each with trace 1."""
+    total = np.zeros((signals.shape[1], signals.shape[1]))
+    for subject in np.unique(subjects):
+        X = np.asarray(signals[np.flatnonzero(subjects == subject)], dtype=float)
+        X = np.swapaxes(X - X.mean(axis=-1, keepdims=True), 0, 1).reshape(len(total), -1)
+        covariance = X @ X.T
+        total += covariance / max(np.trace(covariance), np.finfo(float).tiny)
+    return total / len(np.unique(subjects))
+
+
+def arrange_channels(owner, signals, names, wanted, covariance):
+    """Return signals with the wanted channels in their order; missing ones are regressed on the others.
+
+    Splines would keep the potential of the scalp, but not what spatial filters take from it: small differences.
+    """
+    missing = [k for k, name in enumerate(wanted) if name not in names]
+    present = [k for k, name in enumerate(wanted) if name in names]
+    signals = np.asarray(signals)[:, [names.index(wanted[k]) for k in present]]
     if not missing:
         return signals
-    weights = _spline_weights(tuple(present), missing, owner)
+    words = f"{owner} lacks {len(missing)} of the decoder's {len(wanted)} channels"
+    missing_names = ", ".join(wanted[k] for k in missing)
+    if len(present) < _FEWEST:
+        raise ValueError(
+            f"{words}: {missing_names}. They cannot be estimated, because too few others are left. Record them, or fit "
+            "a decoder without them."
+        )
+    ridge = _RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(present))
+    across = covariance[np.ix_(missing, present)]
+    weights = np.linalg.solve(covariance[np.ix_(present, present)] + ridge, across.T).T
+    explained = (weights * across).sum() / covariance[missing, missing].sum()
     warnings.warn(
-        f"{owner} lacks {len(missing)} of the decoder's {len(wanted)} channels, which are interpolated: "
-        f"{', '.join(missing)}. The decoder's expected score was not measured for this cap.",
+        f"{words}, which are estimated from the others ({explained:.0%} of their variance in training subjects): "
+        f"{missing_names}. The decoder's expected score was not measured for this cap.",
         stacklevel=4,
     )
     full = np.empty((len(signals), len(wanted), signals.shape[2]), signals.dtype)
-    full[:, [wanted.index(name) for name in present]] = signals
-    full[:, [wanted.index(name) for name in missing]] = weights.astype(signals.dtype) @ signals
+    full[:, present], full[:, missing] = signals, weights.astype(signals.dtype) @ signals
     return full
-
-
-@lru_cache(maxsize=8)
-def _spline_weights(present, missing, owner):
-    """Return the weights of MNE's spherical splines, (n_missing, n_present)."""
-    builtin = mne.channels.get_builtin_montages()
-    montage = mne.channels.make_standard_montage(next(name for name in _MONTAGES if name in builtin))
-    known = {name.lower() for name in montage.ch_names}
-    unknown = [name for name in (*missing, *present) if name.lower() not in known]
-    if unknown or len(present) < _FEWEST:
-        reason = (
-            f"positions of {', '.join(unknown[:8])} are not known" if unknown else "too few others are left"
-        )
-        raise ValueError(
-            f"{owner} lacks {len(missing)} of the decoder's {len(missing) + len(present)} channels: "
-            f"{', '.join(missing[:8])}. They cannot be interpolated, because {reason}. Record them, or fit a decoder "
-            "without them."
-        )
-    info = mne.create_info([*present, *missing], 1.0, "eeg")
-    units = np.eye(len(present) + len(missing), len(present))  # the response to each channel alone
-    evoked = mne.EvokedArray(units, info, verbose="error").set_montage(montage, match_case=False)
-    evoked.info["bads"] = list(missing)
-    return evoked.interpolate_bads(verbose="error").data[len(present) :]

@@ -16,7 +16,7 @@ from braindecode_censor._check import (
     check_word,
     optional,
 )
-from braindecode_censor.decoder.caps import join_caps
+from braindecode_censor.decoder.caps import channel_covariance, join_caps
 from braindecode_censor.decoder.ensemble import Ensemble, Model, select_models
 from braindecode_censor.decoder.expectation import expect, find_shared_trials
 from braindecode_censor.decoder.fitted import FittedDecoder
@@ -215,6 +215,8 @@ class AutoTransferClassifier(FittedDecoder, PlainAttributes, ClassifierMixin, Ba
             warnings.warn(f"{text} Pass sfreq=, or Epochs, which have it.", stacklevel=2)
         self.input_.preparation = describe_preparation(X, self.preparation, np.unique(y))
         check_trials(signals, y, subjects, self.input_.ch_names)
+        if self.input_.ch_names is not None:
+            self.input_.covariance = channel_covariance(signals, subjects)
         trials = self._fold(signals, y, subjects)
         store = None if self.folder is None else Store(self.folder)
         with SearchProgress(self.verbose, budget) as progress:

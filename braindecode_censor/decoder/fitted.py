@@ -90,7 +90,7 @@ class FittedDecoder:
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of the target subject. Channels of Epochs that are missing are interpolated by spherical splines.
+            Trials of the target subject. Channels of Epochs that are missing are estimated from the others.
         y : array-like of shape (n_trials,) or None
             Labels, optional; -1, NaN or None for those that are unknown.
         proportions : {"as-trained", "unknown"} or dict

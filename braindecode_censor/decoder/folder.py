@@ -29,11 +29,12 @@ from braindecode_censor.storage.seal import digest
 
 __all__ = ["check_free", "read_decoder", "write_decoder"]
 
-_FORMAT = "braindecode-censor decoder 2"
+_FORMAT = "braindecode-censor decoder 3"
 _FILE, _CARD, _TEACHING = "decoder.json", "model_card.md", "teaching.safetensors"
 _REPORT = "report.html"  # the shell's, which loading does not read
 _MODEL = r"models/[0-9]{3}\.safetensors"
 _NAMES = "|".join((_FILE, _CARD, _TEACHING, _REPORT, _MODEL))
+_ROUNDING = 1e-9
 # Of the arguments those that say something about the decoder, not about the machine.
 _PARAMS = (
     "time_limit",
@@ -123,7 +124,8 @@ def write_decoder(clf, folder, card, overwrite=False):
         )
     files = {f"models/{k:03d}.safetensors": pack_model(m.estimator) for k, m in enumerate(models)}
     files[_CARD] = card.encode()
-    files[_TEACHING] = pack_teaching(clf.subject_ or clf.teacher_, list(clf.answers_.values()))
+    answers = list(clf.answers_.values())
+    files[_TEACHING] = pack_teaching(clf.subject_ or clf.teacher_, answers, clf.input_.covariance)
     content = _describe(clf, files)
     seal = digest(json.dumps(content, sort_keys=True).encode())
     head = {"format": _FORMAT, "seal": seal, "content": content}
@@ -168,7 +170,7 @@ def _describe(clf, files):
         "classes": clf.classes_.tolist(),
         "subjects": clf.subjects_.tolist(),
         "n_trials": clf.n_trials_,
-        "input": asdict(clf.input_),
+        "input": {key: value for key, value in asdict(clf.input_).items() if key != "covariance"},
         "adapted": clf.adapted_,
         "stream_prior": clf.stream_prior_,
         "candidates": clf.specs_,
@@ -202,7 +204,7 @@ def read_decoder(clf_class, folder, device):
     clf.heldout_ = HeldoutScores(**vars(content.heldout) | {"scores": dict(content.heldout.scores)})
     clf.leaderboard_ = pd.DataFrame(content.leaderboard)
     _read_file(folder, _CARD, content.checksums[_CARD])
-    clf.teacher_, clf.subject_, clf.answers_ = _read_teaching(folder, content)
+    clf.teacher_, clf.subject_, clf.answers_, clf.input_.covariance = _read_teaching(folder, content)
     models = [_read_model(folder, entry, content, device) for entry in content.models]
     clf.ensemble_ = Ensemble(models, len(clf.classes_))
     clf.general_ = None if clf.adapted_ else clf.ensemble_
@@ -251,7 +253,7 @@ def _read_teaching(folder, content):
     file = _read_file(folder, _TEACHING, content.checksums[_TEACHING])
     n_classes = len(content.classes)
     try:
-        taught, answers = unpack_teaching(file, folder / _TEACHING)
+        taught, answers, covariance = unpack_teaching(file, folder / _TEACHING)
         subject = taught if isinstance(taught, TaughtSubject) else None
         teacher = subject.teacher if subject else taught
         if teacher and not (
@@ -266,9 +268,12 @@ def _read_teaching(folder, content):
         subjects = [subject for subject, _ in content.heldout.scores]
         if len(answers) != len(subjects) or any(p.shape != (len(y), n_classes) for p, y in answers):
             raise ValueError("its held-out probabilities are not of the same subjects and classes")
+        shape = () if content.input.ch_names is None else (content.input.n_chans,) * 2
+        if np.shape(covariance) != shape or (shape and np.linalg.eigvalsh(covariance)[0] < -_ROUNDING):
+            raise ValueError("its covariance is not one of the channels")
     except Exception as error:  # A forged file may raise anything.
         raise ValueError(f"{folder / _TEACHING} does not fit the decoder: {error}.") from None
-    return teacher, subject, dict(zip(subjects, answers))
+    return teacher, subject, dict(zip(subjects, answers)), covariance
 
 
 def _read_model(folder, entry, content, device):

@@ -1,6 +1,7 @@
 """The input of a decoder: trials with the channels, in the order and of the length that it was fitted with."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import mne
 import numpy as np
@@ -34,6 +35,8 @@ class InputFormat:
     sfreq: Positive | None = None
     amplitude: Positive | None = None
     preparation: Preparation = field(default_factory=Preparation)
+    # (n_chans, n_chans) of training subjects where channels have names; not in JSON.
+    covariance: Any = field(default=None, compare=False, repr=False)
 
 
 def describe_input(X, signals, sfreq=None, ch_names=None):
@@ -93,7 +96,7 @@ def match_channels(owner, signals, names, sfreq, input_format):
         )
     if names is None or input_format.ch_names in (None, names):
         return signals
-    return arrange_channels(owner, signals, names, input_format.ch_names)
+    return arrange_channels(owner, signals, names, input_format.ch_names, input_format.covariance)
 
 
 def missing_channels(X, input_format):

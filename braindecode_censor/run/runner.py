@@ -6,6 +6,7 @@ the end of the calling process are handled here and nowhere else.
 
 import os
 import time
+import warnings
 from collections import deque
 from itertools import count, islice
 from pickle import PicklingError
@@ -164,6 +165,8 @@ class _Runner:
         """Yield the results of a function of a number and some work, which is taken when a worker is free."""
         from dask.distributed import as_completed
 
+        if not self.client.nthreads():
+            warnings.warn("client: the Dask cluster has no workers yet: waiting for the first.", stacklevel=2)
         self.client.wait_for_workers(1)
         data = self.client.scatter([self.data], broadcast=True, hash=False)[0]
         shared = data, self.until, own_parts()

@@ -1,4 +1,4 @@
-"""Subjects whose caps differ: common channels in a fit, spherical splines afterwards, refusals by name."""
+"""Subjects whose caps differ: common channels in a fit, estimates of missing ones afterwards, refusals by name."""
 
 import warnings
 
@@ -9,7 +9,7 @@ import pytest
 from subjects import mixed_subjects
 
 import braindecode_censor as bc
-from braindecode_censor.decoder.caps import arrange_channels, join_caps
+from braindecode_censor.decoder.caps import arrange_channels, channel_covariance, join_caps
 
 NAMES = ["Fz", "Cz", "Pz", "Oz", "C3", "C4", "P3", "P4"]
 X, Y, SUBJECTS = mixed_subjects(5, n_chans=8)
@@ -41,24 +41,40 @@ def without(signals, *names):
     return epochs(signals[:, idx], [NAMES[k] for k in idx])
 
 
-def test_interpolation_is_that_of_mne():
-    names, missing = [name.upper() for name in NAMES], [0, 5]
-    trials = epochs(X[:4], names).set_montage("standard_1005", match_case=False)
-    trials.info["bads"] = [names[k] for k in missing]
-    expected = trials.interpolate_bads(verbose="error").get_data(units="uV")
-    present = [k for k in range(8) if k not in missing]
-    with pytest.warns(
-        UserWarning, match="X lacks 2 of the decoder's 8 channels, which are interpolated: FZ, C4"
-    ):
-        full = arrange_channels("X", X[:4, present], [names[k] for k in present], names)
-    np.testing.assert_allclose(full, expected, atol=1e-5)
-    assert np.abs(full[:, missing] - X[:4, missing]).max() > 0.1, "they were not there to copy"
+def test_missing_channels_are_what_the_others_tell_of_them():
+    rng = np.random.default_rng(0)
+    sources, subjects = rng.standard_normal((40, 3, 64)), np.arange(40) % 2
+    mixed = rng.standard_normal((8, 3)) @ sources  # Six channels tell all of the other two.
+    mixed[subjects == 1] *= 1e6  # Subjects count alike, in any unit.
+    covariance = channel_covariance(mixed, subjects)
+    present = [4, 7, 1, 2, 6, 3]
+    names = [NAMES[k] for k in present]
+    message = r"X lacks 2 of the decoder's 8 channels, which are estimated .* \(100% of .*\): Fz, C4\."
+    with pytest.warns(UserWarning, match=message):
+        full = arrange_channels("X", mixed[:4, present], names, NAMES, covariance)
+    spread = mixed[:4].std(axis=2, keepdims=True)
+    np.testing.assert_allclose(full / spread, mixed[:4] / spread, atol=0.02)
+    independent = np.eye(8)
+    with pytest.warns(UserWarning, match="0% of"):
+        full = arrange_channels("X", mixed[:4, present], names, NAMES, independent)
+    assert not full[:, [0, 5]].any()
 
 
-def test_missing_channels_are_interpolated_and_the_scores_marked(fitted):
+def test_covariance_is_of_training_subjects_alone(fitted, tmp_path):
+    np.testing.assert_allclose(
+        fitted.input_.covariance, channel_covariance(X[TRAIN], SUBJECTS[TRAIN]), rtol=1e-4
+    )
+    loaded = bc.AutoTransferClassifier.load(fitted.save(tmp_path / "decoder") or tmp_path / "decoder")
+    new = without(X[~TRAIN], "Pz")
+    with pytest.warns(UserWarning, match="estimated"):
+        P, again = (clf.adapt(new).predict_proba(new) for clf in (fitted, loaded))
+    np.testing.assert_allclose(again, P, atol=1e-6)
+
+
+def test_missing_channels_are_estimated_and_the_scores_marked(fitted):
     new = X[~TRAIN]
     with pytest.warns(
-        UserWarning, match="interpolated: Fz, C4. The decoder's expected score was not measured"
+        UserWarning, match=r"estimated .*: Fz, C4\. The decoder's expected score was not measured"
     ):
         adapted = fitted.adapt(without(new, "Fz", "C4"))
         P = adapted.predict_proba(without(new, "Fz", "C4"))
@@ -67,17 +83,12 @@ def test_missing_channels_are_interpolated_and_the_scores_marked(fitted):
     assert adapted.heldout_.warnings[-1] == limit and limit in adapted.model_card
     assert limit not in fitted.model_card and limit not in fitted.adapt(epochs(new)).model_card
     streamed = fitted.stream()
-    with pytest.warns(UserWarning, match="interpolated"):
+    with pytest.warns(UserWarning, match="estimated"):
         streamed.predict_proba(without(new[:2], "Fz"))
 
 
-def test_unknown_positions_are_refused_by_name(fitted):
-    names = [f"E{k}" for k in range(8)]
-    other = epochs(X[TRAIN], names)
-    clf = fit(other, y=Y[TRAIN], subjects=SUBJECTS[TRAIN])
-    with pytest.raises(ValueError, match=r"X lacks 1 of the decoder's 8 channels: E7.*positions of E7, E0"):
-        clf.adapt(epochs(X[~TRAIN][:, :7], names[:7]))
-    with pytest.raises(ValueError, match="too few others are left"):
+def test_too_few_channels_are_refused_by_name(fitted):
+    with pytest.raises(ValueError, match=r"X lacks 5 of .*: Oz, C3, C4, P3, P4\. .*too few others are left"):
         fitted.adapt(without(X[~TRAIN], *NAMES[3:]))
 
 

@@ -278,6 +278,16 @@ def test_fit_warns_of_a_new_subject_who_is_a_training_subject():
         make(candidates=["power"], max_trainings=3).fit(**DATA, X_target_unlabeled=X[SUBJECTS == 1])
 
 
+def test_fit_warns_of_the_sampling_rate_that_networks_assume():
+    with pytest.warns(UserWarning, match="sfreq is not given: 128 samples per second"):
+        make(candidates=[NET], max_trainings=3).fit(**DATA)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        make(candidates=["power"], max_trainings=3).fit(**DATA)
+        make(candidates=[NET], max_trainings=3, sfreq=64).fit(**DATA)
+    assert not [one for one in caught if "sfreq" in str(one.message)]
+
+
 def test_fit_warns_of_a_failed_candidate():
     broken = {**NET, "name": "broken", "module__pool1_kernel_size": 10**4}
     with pytest.warns(UserWarning, match="candidate 'broken' failed and is left out"):

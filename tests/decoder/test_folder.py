@@ -109,7 +109,7 @@ DAMAGES = {
     "incomplete JSON": (lambda f: (f / "decoder.json").write_text("{"), "decoder.json is damaged"),
     "missing JSON": (lambda f: (f / "decoder.json").unlink(), "holds no decoder"),
     "later format": (
-        lambda f: replace_text(f / "decoder.json", "decoder 2", "decoder 9"),
+        lambda f: replace_text(f / "decoder.json", "decoder 3", "decoder 9"),
         "has the format 'braindecode-censor decoder 9'",
     ),
 }
