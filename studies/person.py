@@ -94,7 +94,12 @@ def run(folder, seed, group, args):
     train = ~np.isin(data.subjects, apart)
     kept = args.out / f"{folder.name}_{seed}_{group}"
     if not kept.exists():
-        options = {"time_limit": args.time, "candidates": args.candidates, "device": args.device, "sfreq": sfreq}
+        options = {
+            "time_limit": args.time,
+            "candidates": args.candidates,
+            "device": args.device,
+            "sfreq": sfreq,
+        }
         clf = AutoTransferClassifier("unlabeled", random_state=seed, verbose=0, **options)
         clf.fit(data.X[train], data.y[train], subjects=data.subjects[train]).save(kept)
     clf = AutoTransferClassifier.load(kept, device=args.device)

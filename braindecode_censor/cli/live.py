@@ -34,6 +34,13 @@ def _add_rules(add):
         metavar="P",
         help="smallest probability of a decision (default: 0.8)",
     )
+    add(
+        "--bads",
+        nargs="*",
+        default=(),
+        metavar="NAME",
+        help="channels not to use, such as a broken electrode",
+    )
     add("--out", metavar="FILE", help="CSV file of decisions")
 
 
@@ -41,7 +48,7 @@ def run_live(args):
     """Decode a stream until it is interrupted."""
     from braindecode_censor.live.decoder import LiveDecoder
 
-    names = ("stream", "events", "every", "sure", "units", "outlet", "seconds")
+    names = ("stream", "events", "every", "sure", "units", "outlet", "seconds", "bads")
     live = LiveDecoder(args.decoder, **{name: getattr(args, name) for name in names})
     with live, nullcontext() if args.out is None else open(args.out, "w", newline="") as file:
         writer = None if file is None else csv.writer(file)
@@ -67,7 +74,8 @@ def run_replay(args):
     """Decode a recording."""
     from braindecode_censor.live.replay import replay
 
-    table = replay(args.decoder, args.recording, events=args.events or None, every=args.every, sure=args.sure)
+    rules = {name: getattr(args, name) for name in ("every", "sure", "bads")}
+    table = replay(args.decoder, args.recording, events=args.events or None, **rules)
     if args.out is not None:
         table.to_csv(args.out, index=False)
     print(table.summary().to_string())

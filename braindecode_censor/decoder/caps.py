@@ -7,7 +7,7 @@ import numpy as np
 
 from braindecode_censor.trials.dataset import signal_names
 
-__all__ = ["arrange_channels", "channel_covariance", "join_caps"]
+__all__ = ["arrange_channels", "channel_covariance", "find_channels", "join_caps"]
 
 _FEWEST = 4  # channels, to decode by or to estimate others from
 _RIDGE = 1e-3  # of the mean variance
@@ -49,15 +49,23 @@ def channel_covariance(signals, subjects):
 
 
 def arrange_channels(owner, signals, names, wanted, covariance):
-    """Return signals with the wanted channels in their order; missing ones are regressed on the others.
+    """Return signals with the wanted channels in their order, missing ones estimated."""
+    positions, weights = find_channels(owner, names, wanted, covariance)
+    signals = np.asarray(signals)[:, positions]
+    return signals if weights is None else weights.astype(signals.dtype) @ signals
 
-    Splines would keep the potential of the scalp, but not what spatial filters take from it: small differences.
+
+def find_channels(owner, names, wanted, covariance):
+    """Return the positions of the wanted channels that are there, and weights of these if others are missing.
+
+    Weights, (n_wanted, n_there), are regressions by the covariance. Splines would keep the potential of the scalp, but
+    not what spatial filters take from it: small differences.
     """
     missing = [k for k, name in enumerate(wanted) if name not in names]
     present = [k for k, name in enumerate(wanted) if name in names]
-    signals = np.asarray(signals)[:, [names.index(wanted[k]) for k in present]]
+    positions = [names.index(wanted[k]) for k in present]
     if not missing:
-        return signals
+        return positions, None
     words = f"{owner} lacks {len(missing)} of the decoder's {len(wanted)} channels"
     missing_names = ", ".join(wanted[k] for k in missing)
     if len(present) < _FEWEST:
@@ -66,14 +74,13 @@ def arrange_channels(owner, signals, names, wanted, covariance):
             "a decoder without them."
         )
     ridge = _RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(present))
-    across = covariance[np.ix_(missing, present)]
-    weights = np.linalg.solve(covariance[np.ix_(present, present)] + ridge, across.T).T
-    explained = (weights * across).sum() / covariance[missing, missing].sum()
+    across, weights = covariance[np.ix_(missing, present)], np.zeros((len(wanted), len(present)))
+    weights[present] = np.eye(len(present))
+    weights[missing] = np.linalg.solve(covariance[np.ix_(present, present)] + ridge, across.T).T
+    explained = (weights[missing] * across).sum() / covariance[missing, missing].sum()
     warnings.warn(
         f"{words}, which are estimated from the others ({explained:.0%} of their variance in training subjects): "
         f"{missing_names}. The decoder's expected score was not measured for this cap.",
-        stacklevel=4,
+        stacklevel=5,
     )
-    full = np.empty((len(signals), len(wanted), signals.shape[2]), signals.dtype)
-    full[:, present], full[:, missing] = signals, weights.astype(signals.dtype) @ signals
-    return full
+    return positions, weights

@@ -44,6 +44,9 @@ class LiveDecoder:
         Whether to send probabilities too, as the stream ``<outlet>-probabilities``.
     filter : ndarray of shape (n_sections, 6), False or None
         Causal filter of the stream, as second-order sections; None takes that of the decoder's preparation.
+    bads : sequence of str
+        Channels of the stream not to use, such as a broken electrode. They, and channels that the stream lacks, are
+        estimated from the others.
     dejitter : bool
         Whether to smooth the stream's time stamps.
     seconds : float or None
@@ -77,6 +80,7 @@ class LiveDecoder:
         outlet="decisions",
         probabilities=False,
         filter=None,
+        bads=(),
         dejitter=False,
         seconds=None,
     ):
@@ -84,7 +88,7 @@ class LiveDecoder:
             raise ValueError("Pass events=, the name of a marker stream, or every=, seconds between windows.")
         self.decoder, self.stream, self.events = decoder, stream, events
         rules = {"sure": sure, "smooth": smooth, "agree": agree, "pause": pause}
-        self.options = {**rules, "every": every, "learn": learn, "filter": filter}
+        self.options = {**rules, "every": every, "learn": learn, "filter": filter, "bads": bads}
         self.units, self.outlet, self.probabilities = units, outlet, probabilities
         self.dejitter, self.seconds = dejitter, seconds
         self.decisions, self.source = [], None
@@ -94,7 +98,7 @@ class LiveDecoder:
         self.source = LslSource(self.stream, self.events, self.units, self.dejitter)
         try:
             self.engine = Engine(clf, self.source.unit, **self.options)
-            self.source.arrange(self.engine.input)
+            self.source.arrange(self.engine)
         except Exception:
             self.source.close()
             raise

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.signal import sosfilt, sosfilt_zi
 
+from braindecode_censor.decoder.caps import find_channels
 from braindecode_censor.decoder.classifier import AutoTransferClassifier
 from braindecode_censor.live.decide import Decide
 from braindecode_censor.live.windows import Windows
 
-__all__ = ["UNITS", "Decision", "Engine", "arrange", "load_decoder"]
+__all__ = ["UNITS", "Decision", "Engine", "load_decoder"]
 
 #: Unit -> volts.
 UNITS = {"V": 1.0, "mV": 1e-3, "uV": 1e-6, "nV": 1e-9}
@@ -53,7 +54,9 @@ class Engine:
     The other parameters are those of :class:`~braindecode_censor.live.decoder.LiveDecoder`.
     """
 
-    def __init__(self, decoder, source_unit, every=None, learn=True, filter=None, pause=1.0, **rules):
+    def __init__(
+        self, decoder, source_unit, every=None, learn=True, filter=None, bads=(), pause=1.0, **rules
+    ):
         clf = load_decoder(decoder)
         self.input, self.classes, self.learn = clf.input_, clf.classes_, learn and not clf.adapted_
         if self.input.sfreq is None:
@@ -71,7 +74,8 @@ class Engine:
         rules["pause"] = pause if every is not None else 0.0
         self.decide = Decide(self.classes, idle=prepared.idle, **rules)
         self.decoder = clf.stream() if self.learn else clf
-        self._learned_until, self._has_checked = 0, False
+        self.bads = tuple(bads)
+        self._learned_until, self._has_checked, self._weights = 0, False, None
 
     @staticmethod
     def _find_filter(filter, prepared):
@@ -89,9 +93,36 @@ class Engine:
             )
         return None
 
+    def arrange(self, owner, names, sfreq):
+        """Return the positions of the channels to add; those that the decoder lacks are estimated from them."""
+        if not np.isclose(sfreq, self.input.sfreq, rtol=1e-3):
+            raise ValueError(
+                f"{owner} has {sfreq:g} samples per second, the decoder was fitted with {self.input.sfreq:g}: record "
+                "at that rate."
+            )
+        unknown = [name for name in self.bads if name not in names]
+        if unknown:
+            raise ValueError(f"bads={unknown} are not among the channels of {owner}: {', '.join(names)}.")
+        wanted = self.input.ch_names
+        if wanted is not None:
+            good = [name if name not in self.bads else None for name in names]
+            positions, self._weights = find_channels(owner, good, wanted, self.input.covariance)
+            return positions
+        if self.bads:
+            raise ValueError(
+                f"bads={list(self.bads)} are not known: the decoder was fitted without ch_names=."
+            )
+        if len(names) != self.input.n_chans:
+            raise ValueError(
+                f"{owner} has {len(names)} channels, the decoder was fitted with {self.input.n_chans} without names."
+            )
+        return list(range(len(names)))
+
     def add(self, samples, stamps):
-        """Add samples (n, n_chans), whose channels are the decoder's, as they arrive."""
+        """Add samples (n, n_chans) of the channels that :meth:`arrange` found, as they arrive."""
         samples = np.asarray(samples, dtype=float) * self.scale
+        if self._weights is not None:
+            samples = samples @ self._weights.T
         if self.filter is not None:
             samples = self.filter(samples)
         self.windows.add(samples, np.asarray(stamps, dtype=float))
@@ -170,23 +201,3 @@ class _CausalFilter:
 def load_decoder(decoder):
     """Return a decoder, read from its folder if it is none yet."""
     return decoder if isinstance(decoder, AutoTransferClassifier) else AutoTransferClassifier.load(decoder)
-
-
-def arrange(owner, names, sfreq, input_format):
-    """Return the positions of the decoder's channels among those of a stream or a recording."""
-    if not np.isclose(sfreq, input_format.sfreq, rtol=1e-3):
-        raise ValueError(
-            f"{owner} has {sfreq:g} samples per second, the decoder was fitted with {input_format.sfreq:g}: record at "
-            "that rate."
-        )
-    wanted = input_format.ch_names
-    if wanted is None:
-        if len(names) != input_format.n_chans:
-            raise ValueError(
-                f"{owner} has {len(names)} channels, the decoder was fitted with {input_format.n_chans} without names."
-            )
-        return list(range(len(names)))
-    missing = [name for name in wanted if name not in names]
-    if missing:
-        raise ValueError(f"{owner} lacks {len(missing)} of the decoder's channels: {', '.join(missing[:8])}.")
-    return [names.index(name) for name in wanted]

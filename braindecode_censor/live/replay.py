@@ -4,7 +4,7 @@ import mne
 import numpy as np
 import pandas as pd
 
-from braindecode_censor.live.engine import Engine, arrange
+from braindecode_censor.live.engine import Engine
 from braindecode_censor.live.table import make_table
 
 __all__ = ["replay"]
@@ -30,7 +30,7 @@ def replay(decoder, raw, events=None, every=None, subjects=None, **options):
     subjects : list or None
         Subjects of a dataset; None takes all.
     **options
-        ``sure``, ``smooth``, ``agree``, ``pause``, ``learn`` and ``filter`` of
+        ``sure``, ``smooth``, ``agree``, ``pause``, ``learn``, ``filter`` and ``bads`` of
         :class:`~braindecode_censor.live.decoder.LiveDecoder`.
 
     Returns
@@ -42,8 +42,9 @@ def replay(decoder, raw, events=None, every=None, subjects=None, **options):
         return _replay_dataset(decoder, raw, subjects, events=events, every=every, **options)
     if not isinstance(raw, mne.io.BaseRaw):
         raw = mne.io.read_raw(raw, verbose="error")
+    options["bads"] = {*options.get("bads", ()), *raw.info["bads"]}
     engine = Engine(decoder, "V", every=every, **options)
-    names = arrange("The recording", raw.ch_names, raw.info["sfreq"], engine.input)
+    names = engine.arrange("The recording", raw.ch_names, raw.info["sfreq"])
     episodes = _read_episodes(raw, events, engine.classes)
     stamps, decisions = np.arange(raw.n_times) / raw.info["sfreq"], []
     if every is None:

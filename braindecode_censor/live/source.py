@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from braindecode_censor.live.engine import UNITS, arrange
+from braindecode_censor.live.engine import UNITS
 
 __all__ = ["LslOutlet", "LslSource", "clock"]
 
@@ -85,12 +85,10 @@ class LslSource:
             )
         return self.units or declared
 
-    def arrange(self, input_format):
+    def arrange(self, engine):
         """Order the channels as the decoder's."""
         names = self.info.get_channel_names() or [str(k) for k in range(self.info.n_channels)]
-        if input_format.ch_names is None and self.info.n_channels != input_format.n_chans:
-            names = names[: self.info.n_channels]
-        self._channels = arrange(f"The stream {self.info.name!r}", names, self.info.sfreq, input_format)
+        self._channels = engine.arrange(f"The stream {self.info.name!r}", names, self.info.sfreq)
 
     def listen(self):
         """Begin to count silence."""

@@ -9,8 +9,8 @@ from shared import once, set_home
 
 from braindecode_censor.live.player import start_player, use_loopback
 
-SFREQ, N_CHANS, N_TIMES = 64.0, 4, 48
-NAMES = ["C3", "Cz", "C4", "Pz"]
+SFREQ, N_CHANS, N_TIMES = 64.0, 5, 48
+NAMES = ["C3", "Cz", "C4", "Pz", "P4"]
 
 
 @pytest.fixture(scope="session", autouse=True)

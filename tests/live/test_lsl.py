@@ -41,7 +41,7 @@ def as_raw(samples, markers, names=NAMES):
 
 def test_live_equals_replay_and_the_offline_stream(decoder, play):
     samples, markers = make_recording(8)
-    order = [2, 0, 3, 1]
+    order = [2, 0, 4, 3, 1]
     play(1e-6 * samples[:, order], markers, np.array(NAMES)[order], unit="volts")
     with open_live(decoder, events="Markers", outlet="decisions", sure=0.6) as live:
         decisions = collect(live, 8)
@@ -127,12 +127,12 @@ def test_a_player_that_is_killed_and_restarted_goes_on(decoder, play):
 def test_streams_that_do_not_fit_are_errors_before_the_first_decision(decoder):
     fits = {"name": "EEG", "names": NAMES, "sfreq": SFREQ, "source": "a"}
     changes = [{"name": "none", "unit": None}, {"name": "wrong", "sfreq": 100.0}, {}]
-    changes += [{"name": "lacks", "names": ["C3", "Cz", "C4", "Oz"]}, {"name": "two"}]
+    changes += [{"name": "lacks", "names": ["C3", "Cz", "C4", "Oz", "O1"]}, {"name": "two"}]
     outlets = [open_outlet(**fits | change) for change in [*changes, {"name": "two", "source": "b"}]]
     for stream, message in {
         "none": "declares no unit, or several .*pass units=",
         "wrong": "100 samples per second, the decoder was fitted with 64",
-        "lacks": "lacks 1 of the decoder's channels: Pz",
+        "lacks": "lacks 2 of the decoder's 5 channels: Pz, P4. They cannot be estimated",
         "two": "One stream named 'two' is expected on the network, and 2 are",
         "missing": "One stream named 'missing' is expected on the network, and none is",
     }.items():

@@ -53,6 +53,26 @@ def test_replay_of_trials_is_the_offline_stream_and_windows_learn_where_they_do_
         np.testing.assert_allclose(table[columns], [p for _, p, _ in rows], atol=1e-5)
 
 
+def test_bad_and_missing_channels_are_estimated_as_offline(decoder):
+    samples, markers = make_recording(6)
+    clf, raw = bc.AutoTransferClassifier.load(decoder), as_raw(samples, markers)
+    trials, y = cut(samples, markers)
+    there = [name for name in NAMES if name != "Cz"]
+    info = mne.create_info(there, SFREQ, "eeg")
+    epochs = mne.EpochsArray(1e-6 * trials[:, [NAMES.index(name) for name in there]], info, verbose="error")
+    with pytest.warns(UserWarning, match="estimated"):
+        offline = clf.stream().predict_proba(epochs)
+    marked = raw.copy()
+    marked.info["bads"] = ["Cz"]
+    for recording, bads in ((raw, ["Cz"]), (marked, ()), (raw.copy().drop_channels("Cz"), ())):
+        with pytest.warns(UserWarning, match="The recording lacks 1 of the decoder's 5 channels.*: Cz"):
+            table = bc.replay(clf, recording, bads=bads)
+        np.testing.assert_allclose(table[["p_left", "p_right"]], offline, atol=1e-5)
+    assert not np.allclose(offline, clf.stream().predict_proba(trials), atol=1e-3)
+    with pytest.raises(ValueError, match=r"bads=\['Fz'\] are not among the channels of The recording: C3"):
+        bc.replay(clf, raw, bads=["Fz"])
+
+
 def test_replay_of_a_dataset_is_one_table_whose_runs_are_streams_of_their_own():
     people = SimulatedSubjects(5, 24, kind="mixed", n_sessions=2, n_chans=4, duration=0.5)
     X, y, subjects = people.arrays()
