@@ -4,7 +4,6 @@ Every public name is imported when it is first used, because Braindecode, MOABB 
 the penalties need nothing but torch.
 """
 
-import warnings
 from importlib import import_module
 
 from braindecode_censor._version import __version__
@@ -32,8 +31,7 @@ __all__ = ["__version__", *_MODULES]
 
 def __getattr__(name):
     if name in _MODULES:
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of Braindecode's own imports
-            return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -5,10 +5,14 @@ the docstrings; ``import moabb`` works afterwards as always.
 """
 
 import sys
+import warnings
 
-if "braindecode" not in sys.modules and "moabb" not in sys.modules:
+hides_moabb = "braindecode" not in sys.modules and "moabb" not in sys.modules
+if hides_moabb:
     sys.modules["moabb"] = None  # as if it were not installed
-    try:
+try:
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of its own imports, also in workers
         import braindecode  # noqa: F401
-    finally:
+finally:
+    if hides_moabb:
         del sys.modules["moabb"]
