@@ -11,7 +11,9 @@ hides_moabb = "braindecode" not in sys.modules and "moabb" not in sys.modules
 if hides_moabb:
     sys.modules["moabb"] = None  # as if it were not installed
 try:
-    with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of its own imports, also in workers
+    with warnings.catch_warnings(
+        action="ignore", category=FutureWarning
+    ):  # of its own imports, also in workers
         import braindecode  # noqa: F401
 finally:
     if hides_moabb:

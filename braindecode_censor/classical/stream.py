@@ -130,8 +130,8 @@ class _Matrices:
             populations = enumerate(centre for centre in own if centre.ndim == 2)
             keys = [(block, estimator.prior, matrix.tobytes()) for block, matrix in populations]
             matrices = (centre for centre in own if centre.ndim == 2)
-            places = [distinct.setdefault(key, (len(distinct), m))[0] for key, m in zip(keys, matrices)]
-            self.rows.append(places)
+            idx = [distinct.setdefault(key, (len(distinct), m))[0] for key, m in zip(keys, matrices)]
+            self.rows.append(idx)
         self.blocks, priors, _ = zip(*distinct)
         self.blocks, self.priors = list(self.blocks), np.array(priors)
         self.roots, self.inverses = geometry.roots(np.stack([matrix for _, matrix in distinct.values()]))

@@ -272,7 +272,7 @@ class AutoTransferClassifier(FittedDecoder, PlainAttributes, ClassifierMixin, Ba
                 result.interrupted = True
         self.answers_ = {self.subjects_[s]: answers[s] for s in answers}
         self._scores = np.full(len(self.subjects_), np.nan)
-        self._scores[list(answers)] = [balanced_accuracy(*found) for found in answers.values()]
+        self._scores[list(answers)] = [balanced_accuracy(*answer) for answer in answers.values()]
         weights = dict(zip(names, weights.tolist()))
         self.leaderboard_ = make_leaderboard(result, weights, None if self.teacher_ is None else self._scores)
         self.specs_ = {name: candidate.spec for name, candidate in result.candidates.items()}

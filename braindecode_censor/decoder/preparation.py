@@ -44,27 +44,27 @@ class Preparation:
 
 def describe_preparation(X, preparation=None, classes=()):
     """Return the preparation that Epochs tell, replaced by what the user says."""
-    known = {}
+    facts = {}
     X = X[0] if isinstance(X, list) and X and isinstance(X[0], mne.BaseEpochs) else X
     if isinstance(X, mne.BaseEpochs):
-        known["tmin"] = round(X.tmin * X.info["sfreq"])
-        known["band"] = [float(X.info["highpass"]) or None, float(X.info["lowpass"])]
+        facts["tmin"] = round(X.tmin * X.info["sfreq"])
+        facts["band"] = [float(X.info["highpass"]) or None, float(X.info["lowpass"])]
         if X.info["custom_ref_applied"]:
-            known["reference"] = "custom"
+            facts["reference"] = "custom"
     names = [field.name for field in fields(Preparation)]
     unknown = set(preparation or ()) - set(names)
     if unknown:
         raise ValueError(f"preparation has {sorted(unknown)}; its entries are {names}.")
-    known |= {key: value for key, value in (preparation or {}).items() if value is not None}
-    if "sos" in known:
-        sos = np.asarray(known["sos"], dtype=float)
+    facts |= {key: value for key, value in (preparation or {}).items() if value is not None}
+    if "sos" in facts:
+        sos = np.asarray(facts["sos"], dtype=float)
         if sos.ndim != 2 or sos.shape[1] != 6:
             raise ValueError(
                 f"preparation['sos'] has shape {sos.shape}: expected second-order sections, (n, 6)."
             )
-        known["sos"] = sos.tolist()
-        known.setdefault("phase", "causal")
-    result = Preparation(**known)
+        facts["sos"] = sos.tolist()
+        facts.setdefault("phase", "causal")
+    result = Preparation(**facts)
     if result.phase not in _PHASES or result.unit not in ("V", "mV", "uV", "nV"):
         raise ValueError(
             f"preparation has phase={result.phase!r} and unit={result.unit!r}: phase is one of {_PHASES}, unit one of "

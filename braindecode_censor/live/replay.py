@@ -86,11 +86,11 @@ def _replay_dataset(decoder, dataset, subjects, **options):
 
 def _read_episodes(raw, events, classes):
     """Return (onset, end, label) of all trials or stretches, in seconds from the first sample."""
-    known = {str(k): k for k in classes}
+    class_of = {str(k): k for k in classes}
     if events is not None and not isinstance(events, (dict, list)):
         onsets = (np.asarray(events)[:, 0] - raw.first_samp) / raw.info["sfreq"]
         return [
-            (onset, onset, known.get(str(code), code))
+            (onset, onset, class_of.get(str(code), code))
             for onset, code in zip(onsets, np.asarray(events)[:, 2])
         ]
     names = (
@@ -98,12 +98,12 @@ def _read_episodes(raw, events, classes):
     )
     has_codes = len(mne.pick_types(raw.info, meg=False, stim=True)) > 0
     if has_codes and not set(names) & set(raw.annotations.description):
-        found = mne.find_events(raw, verbose="error").tolist()
-        found = [(first, 0, names.get(code, code)) for first, _, code in found if not names or code in names]
-        return _read_episodes(raw, np.array(found, dtype=object).reshape(-1, 3), classes)
+        rows = mne.find_events(raw, verbose="error").tolist()
+        rows = [(first, 0, names.get(code, code)) for first, _, code in rows if not names or code in names]
+        return _read_episodes(raw, np.array(rows, dtype=object).reshape(-1, 3), classes)
     onsets = raw.annotations.onset - (raw.first_time if raw.annotations.orig_time is not None else 0)
     rows = zip(onsets, raw.annotations.duration, raw.annotations.description)
-    return [(t, t + d, known.get(str(names[name]), names[name])) for t, d, name in rows if name in names]
+    return [(t, t + d, class_of.get(str(names[name]), names[name])) for t, d, name in rows if name in names]
 
 
 def _match(decisions, episodes):

@@ -64,12 +64,12 @@ class LslSource:
         self.listen()
 
     def _open(self, present, name, kind, flags):
-        found = [info for info in present if info.name == name]
-        if len(found) != 1:
-            where = ", ".join(f"{info.hostname} ({info.source_id})" for info in found)
-            problem = f"{len(found)} are: {where}" if found else f"none is, after {_WAIT:g} s"
+        matches = [info for info in present if info.name == name]
+        if len(matches) != 1:
+            where = ", ".join(f"{info.hostname} ({info.source_id})" for info in matches)
+            problem = f"{len(matches)} are: {where}" if matches else f"none is, after {_WAIT:g} s"
             raise ValueError(f"One {kind} named {name!r} is expected on the network, and {problem}.")
-        inlet = _lsl().StreamInlet(found[0], max_buffered=60, processing_flags=flags)
+        inlet = _lsl().StreamInlet(matches[0], max_buffered=60, processing_flags=flags)
         self._inlets.append(inlet)
         inlet.open_stream(timeout=_WAIT)
         return inlet

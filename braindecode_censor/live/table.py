@@ -40,9 +40,9 @@ class DecisionTable(pd.DataFrame):
         """
         decoded = self[self["why"].isin(_DECODED)]
         rows = {"n": len(self), "undecided": decoded["label"].isna().mean()}
-        known = decoded[decoded["truth"].notna()]
-        is_rest = known["truth"].astype(str) == str(self.idle)
-        active, decided = known[~is_rest], known[~is_rest & known["label"].notna()]
+        labelled = decoded[decoded["truth"].notna()]
+        is_rest = labelled["truth"].astype(str) == str(self.idle)
+        active, decided = labelled[~is_rest], labelled[~is_rest & labelled["label"].notna()]
         if len(decided):
             columns = [name for name in self.columns if name.startswith("p_")]
             truth, labels = decided["truth"].astype(str), decided["label"].astype(str)
@@ -60,7 +60,7 @@ class DecisionTable(pd.DataFrame):
             onsets = [self.onsets[int(episode)] for episode in first.index]
             rows["seconds to decision"] = (first["time"] - onsets).median()
         if self.seconds_of_rest:
-            n_false = (is_rest & known["label"].notna()).sum()
+            n_false = (is_rest & labelled["label"].notna()).sum()
             rows["false activations a minute of rest"] = 60 * n_false / self.seconds_of_rest
         latency = decoded["latency"].dropna()
         if len(latency):
@@ -81,8 +81,8 @@ def make_table(decisions, classes, truth=None, idle=None, seconds_of_rest=0, ons
     nothing = np.full(len(classes), np.nan)
     probabilities = [nothing if d.probabilities is None else d.probabilities for d in decisions]
     if truth is None:  # A marker that is the name of a class tells the truth.
-        known = {str(k): k for k in classes}
-        truth = [(known.get(str(d.marker)), k) for k, d in enumerate(decisions)]
+        class_of = {str(k): k for k in classes}
+        truth = [(class_of.get(str(d.marker)), k) for k, d in enumerate(decisions)]
         onsets = [np.nan] * len(decisions)
     columns = {name: [getattr(d, name) for d in decisions] for name in _COLUMNS}
     columns |= {f"p_{k}": [p[i] for p in probabilities] for i, k in enumerate(classes)}

@@ -42,15 +42,15 @@ def encode_known(y, classes, n_trials, remedy):
     labels = np.asarray(y, dtype=object).ravel()
     is_known = np.array([k is not None and k == k and (k != -1 or -1 in classes) for k in labels], bool)
     if len(labels) != n_trials or is_known.all():
-        known, is_known = y, np.ones(n_trials, bool)
+        valid_labels, is_known = y, np.ones(n_trials, bool)
     elif not is_known.any():
         return None
     else:
-        known = labels[is_known].tolist()
-    known = check_labels("y", known, is_known.sum(), "pass one class per trial.")
-    warn_of_one_class(known)
+        valid_labels = labels[is_known].tolist()
+    valid_labels = check_labels("y", valid_labels, is_known.sum(), "pass one class per trial.")
+    warn_of_one_class(valid_labels)
     y_encoded = np.full(n_trials, -1)
-    y_encoded[is_known] = encode(known, classes, remedy)
+    y_encoded[is_known] = encode(valid_labels, classes, remedy)
     return y_encoded
 
 

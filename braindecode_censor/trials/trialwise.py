@@ -11,7 +11,7 @@ class TrialwiseNormalizers:
     """Fitted normalisers whose statistics of the subject, and equal maps, are computed once; they do not change."""
 
     def __init__(self, normalizers):
-        self._leaders, self._distinct, self.places = {}, [], []
+        self._leaders, self._distinct, self.indices = {}, [], []
         by_key = {}
         for normalizer in normalizers:
             is_subjectwise = normalizer.strategy in SUBJECTWISE
@@ -23,7 +23,7 @@ class TrialwiseNormalizers:
                 own = copy.copy(normalizer)
                 leader = self._leaders.setdefault((own.strategy, *target), own) if is_subjectwise else None
                 self._distinct.append((own, leader))
-            self.places.append(by_key[key])
+            self.indices.append(by_key[key])
         self._maps = None
 
     def __call__(self, trial, learn):
@@ -37,7 +37,7 @@ class TrialwiseNormalizers:
         if learn or self._maps is None:
             self._maps = [own.affine or TRIALWISE[own.strategy] for own, _ in self._distinct]
         normalized = [one(trial) for one in self._maps]
-        return [normalized[k] for k in self.places]
+        return [normalized[k] for k in self.indices]
 
 
 def _bytes(array):
