@@ -11,6 +11,7 @@ __all__ = ["arrange_channels", "channel_covariance", "find_channels", "join_caps
 
 _FEWEST = 4  # channels, to decode by or to estimate others from
 _RIDGE = 1e-3  # of the mean variance
+_TRIALS = 100  # at a time
 
 
 def join_caps(X):
@@ -39,12 +40,14 @@ def join_caps(X):
 
 def channel_covariance(signals, subjects):
     """Return the mean over subjects of their covariances of channels, each with trace 1."""
-    total = np.zeros((signals.shape[1], signals.shape[1]))
+    total = 0
     for subject in np.unique(subjects):
-        X = np.asarray(signals[np.flatnonzero(subjects == subject)], dtype=float)
-        X = np.swapaxes(X - X.mean(axis=-1, keepdims=True), 0, 1).reshape(len(total), -1)
-        covariance = X @ X.T
-        total += covariance / max(np.trace(covariance), np.finfo(float).tiny)
+        rows, covariance = np.flatnonzero(subjects == subject), 0
+        for start in range(0, len(rows), _TRIALS):  # They may be in a file.
+            X = signals[rows[start : start + _TRIALS]].astype(float)
+            X -= X.mean(axis=-1, keepdims=True)
+            covariance = covariance + (X @ np.swapaxes(X, 1, 2)).sum(axis=0)
+        total = total + covariance / max(np.trace(covariance), np.finfo(float).tiny)
     return total / len(np.unique(subjects))
 
 
