@@ -6,7 +6,7 @@ of a subject alone. Every fit runs in a process of its own, keeps its decoder in
 writes its rows to ``OUT/*.csv``; tables are printed from all rows in OUT, also of earlier runs.
 
     python -m studies.person --data DIR --out OUT --time 120 --jobs 9
-    python -m studies.person --data DIR/erp_uci_smni --out OUT --time 600 --device cpu --groups 0
+    python -m studies.person --data DIR/erp_uci_smni --out OTHER --time 600 --device cpu --groups 0
     python -m studies.person --out docs/results/person --figure docs/_static/person.png
 """
 
@@ -103,6 +103,8 @@ def run(folder, seed, group, args):
         clf = AutoTransferClassifier("unlabeled", random_state=seed, verbose=0, **options)
         clf.fit(data.X[train], data.y[train], subjects=data.subjects[train]).save(kept)
     clf = AutoTransferClassifier.load(kept, device=args.device)
+    if (clf.time_limit, clf.candidates) != (args.time, args.candidates):
+        raise SystemExit(f"{kept} is of other options: choose another --out.")
     key, rows = {"recording": folder.name, "seed": seed, "group": group}, []
     board = clf.leaderboard_.set_index("candidate")
     forecaster = clf.teacher_.forecaster

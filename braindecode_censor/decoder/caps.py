@@ -11,6 +11,8 @@ __all__ = ["arrange_channels", "channel_covariance", "find_channels", "join_caps
 
 _FEWEST = 4  # channels, to decode by or to estimate others from
 _RIDGE = 1e-3  # of the mean variance
+_LEAST = 0.1  # of their variance, to estimate channels
+_ROUNDING = 1e-6
 _TRIALS = 100  # at a time
 
 
@@ -69,21 +71,40 @@ def find_channels(owner, names, wanted, covariance):
     positions = [names.index(wanted[k]) for k in present]
     if not missing:
         return positions, None
+    spelled = {name.lower(): name for name in names if name is not None}
+    for name in (wanted[k] for k in missing):
+        if other := spelled.get(name.lower()):
+            raise ValueError(f"{owner} has a channel {other!r}, the decoder {name!r}: give it the same name.")
     words = f"{owner} lacks {len(missing)} of the decoder's {len(wanted)} channels"
-    missing_names = ", ".join(wanted[k] for k in missing)
-    if len(present) < _FEWEST:
+    missing_names, weights, explained = ", ".join(wanted[k] for k in missing), None, 0.0
+    if len(present) >= _FEWEST:
+        weights, explained = _regress(covariance, missing, present)
+    if explained < _LEAST:
+        reason = f"the others tell {explained:.0%} of their variance"
+        reason = "too few others are left" if weights is None else reason
         raise ValueError(
-            f"{words}: {missing_names}. They cannot be estimated, because too few others are left. Record them, or fit "
-            "a decoder without them."
+            f"{words}: {missing_names}. They cannot be estimated, because {reason}. Record them, or fit a decoder "
+            "without them."
         )
-    ridge = _RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(present))
-    across, weights = covariance[np.ix_(missing, present)], np.zeros((len(wanted), len(present)))
-    weights[present] = np.eye(len(present))
-    weights[missing] = np.linalg.solve(covariance[np.ix_(present, present)] + ridge, across.T).T
-    explained = (weights[missing] * across).sum() / covariance[missing, missing].sum()
     warnings.warn(
         f"{words}, which are estimated from the others ({explained:.0%} of their variance in training subjects): "
         f"{missing_names}. The decoder's expected score was not measured for this cap.",
         stacklevel=5,
     )
     return positions, weights
+
+
+def _regress(covariance, missing, present):
+    """Return the weights of present channels, (n_chans, n_present), and the fraction of the missing ones' variance."""
+    n = len(present)
+    # Channels with an average reference sum to zero, and so do those that are left of them.
+    is_average = covariance.sum() <= _ROUNDING * len(covariance) * np.trace(covariance)
+    centring = np.eye(n) - is_average / n
+    across = covariance[np.ix_(missing, present)] @ centring
+    ridge = _RIDGE * np.trace(covariance) / len(covariance) * np.eye(n)
+    within = centring @ covariance[np.ix_(present, present)] @ centring + ridge
+    weights = np.zeros((len(covariance), n))
+    weights[missing] = np.linalg.solve(within, across.T).T @ centring
+    weights[present] = centring - is_average * weights[missing].sum(axis=0) / n
+    variance = covariance[missing, missing].sum()
+    return weights, (weights[missing] * across).sum() / variance if variance > 0 else 1.0

@@ -229,6 +229,7 @@ class AutoTransferClassifier(FittedDecoder, PlainAttributes, ClassifierMixin, Ba
         if new is not None:
             y_encoded = None if y_target_labeled is None else self._encode(y_target_labeled, len(new))
             self._adapt(new, y_encoded, "as-trained")
+            self._limit_scores(X_target_labeled if X_target_unlabeled is None else X_target_unlabeled)
         return self
 
     def _check_target(self, unlabeled, labeled, y):

@@ -31,7 +31,7 @@ class FittedDecoder:
         Parameters
         ----------
         X : array-like, mne.Epochs or Dataset of shape (n_trials, n_chans, n_times)
-            Trials of one subject. Channels of Epochs are ordered by name.
+            Trials of one subject. Channels of Epochs are ordered by name, and missing ones estimated.
 
         Returns
         -------
@@ -105,10 +105,13 @@ class FittedDecoder:
         signals, adapted = read_input(X, self._general_input()), copy.copy(self)
         y_encoded = None if y is None else self._encode(y, len(signals))
         adapted._adapt(signals, y_encoded, check_proportions(proportions, self.classes_))
+        adapted._limit_scores(X)
+        return adapted
+
+    def _limit_scores(self, X):
         if missing := missing_channels(X, self.input_):
             limit = f"The scores were not measured for a cap without {', '.join(missing)}"
-            adapted.heldout_ = replace(self.heldout_, warnings=[*self.heldout_.warnings, limit])
-        return adapted
+            self.heldout_ = replace(self.heldout_, warnings=[*self.heldout_.warnings, limit])
 
     def _adapt(self, signals, y_encoded, proportions):
         self.ensemble_, self.adapted_ = self.general_.adapt(signals, y_encoded), True

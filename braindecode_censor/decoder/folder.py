@@ -248,8 +248,17 @@ def _read_file(folder, name, checksum=None):
     return content
 
 
+def _check_covariance(matrix, n_chans):
+    is_one = (
+        isinstance(matrix, np.ndarray) and matrix.shape == (n_chans, n_chans) and matrix.dtype == np.float64
+    )
+    is_one = is_one and np.allclose(matrix, matrix.T, rtol=0, atol=_ROUNDING)
+    if not (is_one and 0 < np.trace(matrix) <= 1 + _ROUNDING and np.linalg.eigvalsh(matrix)[0] > -_ROUNDING):
+        raise ValueError("its covariance is not one of the channels")
+
+
 def _read_teaching(folder, content):
-    """Return what teaching learned, after it has decoded a trial."""
+    """Return what teaching learned, after it has decoded a trial, and the covariance of the channels."""
     file = _read_file(folder, _TEACHING, content.checksums[_TEACHING])
     n_classes = len(content.classes)
     try:
@@ -268,9 +277,8 @@ def _read_teaching(folder, content):
         subjects = [subject for subject, _ in content.heldout.scores]
         if len(answers) != len(subjects) or any(p.shape != (len(y), n_classes) for p, y in answers):
             raise ValueError("its held-out probabilities are not of the same subjects and classes")
-        shape = () if content.input.ch_names is None else (content.input.n_chans,) * 2
-        if np.shape(covariance) != shape or (shape and np.linalg.eigvalsh(covariance)[0] < -_ROUNDING):
-            raise ValueError("its covariance is not one of the channels")
+        if content.input.ch_names is not None:
+            _check_covariance(covariance, content.input.n_chans)
     except Exception as error:  # A forged file may raise anything.
         raise ValueError(f"{folder / _TEACHING} does not fit the decoder: {error}.") from None
     return teacher, subject, dict(zip(subjects, answers)), covariance

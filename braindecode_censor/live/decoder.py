@@ -21,7 +21,7 @@ class LiveDecoder:
     decoder : str, path-like or AutoTransferClassifier
         The folder of a decoder, or the decoder. One that was adapted decodes its subject and does not learn.
     stream : str
-        Name of the stream of signals, with the decoder's channels and sampling rate.
+        Name of the stream of signals, whose channels have the names of the decoder's, and with its sampling rate.
     events : str or None
         Name of the stream of markers. Every marker begins a trial at its nearest sample.
     every : float or None

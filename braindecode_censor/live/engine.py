@@ -74,7 +74,7 @@ class Engine:
         rules["pause"] = pause if every is not None else 0.0
         self.decide = Decide(self.classes, idle=prepared.idle, **rules)
         self.decoder = clf.stream() if self.learn else clf
-        self.bads = tuple(bads)
+        self.bads = (bads,) if isinstance(bads, str) else tuple(bads)
         self._learned_until, self._has_checked, self._weights = 0, False, None
 
     @staticmethod
@@ -93,8 +93,8 @@ class Engine:
             )
         return None
 
-    def arrange(self, owner, names, sfreq):
-        """Return the positions of the channels to add; those that the decoder lacks are estimated from them."""
+    def arrange(self, owner, names, sfreq, own_bads=()):
+        """Return the positions of the channels to add, from which bad and missing ones are estimated."""
         if not np.isclose(sfreq, self.input.sfreq, rtol=1e-3):
             raise ValueError(
                 f"{owner} has {sfreq:g} samples per second, the decoder was fitted with {self.input.sfreq:g}: record "
@@ -105,7 +105,7 @@ class Engine:
             raise ValueError(f"bads={unknown} are not among the channels of {owner}: {', '.join(names)}.")
         wanted = self.input.ch_names
         if wanted is not None:
-            good = [name if name not in self.bads else None for name in names]
+            good = [None if name in self.bads or name in own_bads else name for name in names]
             positions, self._weights = find_channels(owner, good, wanted, self.input.covariance)
             return positions
         if self.bads:

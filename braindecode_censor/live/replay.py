@@ -20,7 +20,8 @@ def replay(decoder, raw, events=None, every=None, subjects=None, **options):
     decoder : str, path-like or AutoTransferClassifier
         The folder of a decoder, or the decoder.
     raw : mne.io.Raw, path-like, or MOABB dataset
-        Recording in volts. Of a dataset all runs are decoded, every run as a stream of its own.
+        Recording in volts; its bad channels are estimated from the others. Of a dataset all runs are decoded, every run
+        as a stream of its own.
     events : array of shape (n_events, 3), dict, list or None
         With None and a list, trials begin at annotations, all of them or those of these descriptions; a dict names the
         classes of descriptions. An array holds MNE's events, whose codes are the classes. With `every` they only tell
@@ -42,9 +43,8 @@ def replay(decoder, raw, events=None, every=None, subjects=None, **options):
         return _replay_dataset(decoder, raw, subjects, events=events, every=every, **options)
     if not isinstance(raw, mne.io.BaseRaw):
         raw = mne.io.read_raw(raw, verbose="error")
-    options["bads"] = {*options.get("bads", ()), *raw.info["bads"]}
     engine = Engine(decoder, "V", every=every, **options)
-    names = engine.arrange("The recording", raw.ch_names, raw.info["sfreq"])
+    names = engine.arrange("The recording", raw.ch_names, raw.info["sfreq"], raw.info["bads"])
     episodes = _read_episodes(raw, events, engine.classes)
     stamps, decisions = np.arange(raw.n_times) / raw.info["sfreq"], []
     if every is None:
@@ -71,7 +71,10 @@ def _replay_dataset(decoder, dataset, subjects, **options):
     for subject, sessions in dataset.get_data(subjects).items():
         for session, runs in sessions.items():
             for run, raw in runs.items():
-                table = replay(decoder, raw, **options)
+                try:
+                    table = replay(decoder, raw, **options)
+                except ValueError as error:
+                    raise ValueError(f"subject {subject}, session {session}, run {run}: {error}") from error
                 table.insert(0, "subject", subject)
                 table.insert(1, "session", session)
                 table.insert(2, "run", run)

@@ -166,7 +166,7 @@ class _Runner:
         from dask.distributed import as_completed
 
         if not self.client.nthreads():
-            warnings.warn("client: the Dask cluster has no workers yet: waiting for the first.", stacklevel=2)
+            warnings.warn("client: the Dask cluster has no workers: waiting for one.", stacklevel=2)
         self.client.wait_for_workers(1)
         data = self.client.scatter([self.data], broadcast=True, hash=False)[0]
         shared = data, self.until, own_parts()

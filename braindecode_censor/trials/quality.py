@@ -71,8 +71,8 @@ def _silence(silent, names):
     if len(flat):
         labels = ", ".join(str(k if names is None else names[k]) for k in flat[:8])
         yield (
-            f"{len(flat)} flat channels, constant in all trials: {labels}. Interpolate them, or leave them out for all "
-            "subjects."
+            f"{len(flat)} flat channels, constant in all trials: {labels}. Mark them as bad in Epochs, or leave them "
+            "out for all subjects."
         )
     if constant.any():
         yield f"{constant.sum()} constant trials of {len(constant)}, first trial {constant.argmax()}: drop them."

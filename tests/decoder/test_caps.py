@@ -54,10 +54,28 @@ def test_missing_channels_are_what_the_others_tell_of_them():
         full = arrange_channels("X", mixed[:4, present], names, NAMES, covariance)
     spread = mixed[:4].std(axis=2, keepdims=True)
     np.testing.assert_allclose(full / spread, mixed[:4] / spread, atol=0.02)
-    independent = np.eye(8)
-    with pytest.warns(UserWarning, match="0% of"):
-        full = arrange_channels("X", mixed[:4, present], names, NAMES, independent)
-    assert not full[:, [0, 5]].any()
+    with pytest.raises(ValueError, match=r": Fz, C4\. They cannot .* the others tell 0% of their variance"):
+        arrange_channels("X", mixed[:4, present], names, NAMES, np.eye(8) / 8)
+    upper = [name.upper() for name in names]
+    with pytest.raises(ValueError, match="X has a channel 'CZ', the decoder 'Cz': give it the same name"):
+        arrange_channels("X", mixed[:4, present], upper, NAMES, covariance)
+
+
+def test_the_average_of_fewer_channels_is_another_reference():
+    rng = np.random.default_rng(0)
+    potential = rng.standard_normal((8, 3)) @ rng.standard_normal((40, 3, 64)) + 0.1 * rng.standard_normal(
+        (40, 8, 64)
+    )
+    training = potential - potential.mean(axis=1, keepdims=True)
+    covariance = channel_covariance(training, np.arange(40) % 2)
+    there = potential[:, 1:] - potential[:, 1:].mean(axis=1, keepdims=True)
+    with pytest.warns(UserWarning, match=r"\(9\d% of"):
+        full = arrange_channels("X", there, NAMES[1:], NAMES, covariance)
+    np.testing.assert_allclose(full.sum(axis=1), 0, atol=1e-6)
+    assert (full - training).var() < 0.02 * training.var()
+    with pytest.warns(UserWarning):  # The reference of what is left does not matter.
+        same = arrange_channels("X", training[:, 1:], NAMES[1:], NAMES, covariance)
+    np.testing.assert_allclose(same, full, atol=1e-6)
 
 
 def test_covariance_is_of_training_subjects_alone(fitted, tmp_path):
@@ -81,6 +99,12 @@ def test_missing_channels_are_estimated_and_the_scores_marked(fitted):
     assert np.isfinite(P).all()
     limit = "The scores were not measured for a cap without Fz, C4"
     assert adapted.heldout_.warnings[-1] == limit and limit in adapted.model_card
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        labels = {"y": Y[TRAIN], "subjects": SUBJECTS[TRAIN]}
+        at_once = fit(epochs(X[TRAIN]), **labels, X_target_unlabeled=without(new, "Fz", "C4"))
+    assert limit in at_once.model_card
+    np.testing.assert_allclose(at_once.predict_proba(without(new, "Fz", "C4")), P, atol=1e-6)
     assert limit not in fitted.model_card and limit not in fitted.adapt(epochs(new)).model_card
     streamed = fitted.stream()
     with pytest.warns(UserWarning, match="estimated"):

@@ -30,7 +30,7 @@ def fitted():
     """A decoder of one network and one classical model, so that it is read quickly."""
     data = X[TRAIN], Y[TRAIN], SUBJECTS[TRAIN]
     options = {"penalty": None, "max_steps": 6, "augment": None, "module__F1": 2, "module__D": 1}
-    clf = fit_decoder(*data, candidates=["power"], max_trainings=3, sfreq=64.0)
+    clf = fit_decoder(*data, candidates=["power"], max_trainings=3, sfreq=64.0, ch_names=list("abcd"))
     models = bc.CensoredEEGClassifier(**options), TangentSpaceClassifier()
     clf.ensemble_.models[:] = [Model(f"m{k}", 0, 0.5, model.fit(*data)) for k, model in enumerate(models)]
     return clf
@@ -377,3 +377,28 @@ def test_teaching_is_checked(folder, tmp_path):
                 assert "teaching.safetensors" in str(error)
             else:
                 assert damage == "other shape", name
+
+
+COVARIANCES = {
+    "zero": lambda x: 0 * x,
+    "not symmetric": lambda x: x + torch.triu(torch.full_like(x, 1e30), 1),
+    "huge": lambda x: 1e300 * x,
+    "not positive": lambda x: x - x.trace() * torch.ones_like(x),
+    "single precision": lambda x: x.float(),
+}
+
+
+@pytest.mark.parametrize("make", COVARIANCES.values(), ids=COVARIANCES)
+def test_covariance_of_channels_is_checked(folder, make, tmp_path):
+    def change(_, tensors):
+        last = max(tensors, key=int)
+        assert tensors[last].shape == (4, 4)
+        tensors[last] = make(tensors[last])
+
+    forged = forge(folder, tmp_path / "forged")
+    (forged / "teaching.safetensors").write_bytes(
+        forge_model((folder / "teaching.safetensors").read_bytes(), change)
+    )
+    reseal(forged)
+    with pytest.raises(ValueError, match="its covariance is not one of the channels"):
+        load(forged)

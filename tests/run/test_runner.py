@@ -186,7 +186,7 @@ def test_full_disk_for_the_trials_of_workers_is_named(data, monkeypatch, tmp_pat
 def test_cluster_gives_equal_results_although_its_workers_are_killed(data, reference, tmp_path):
     distributed = pytest.importorskip("dask.distributed")
     store, killed = Store(tmp_path / "store"), []
-    waiting = pytest.warns(UserWarning, match="cluster has no workers yet")
+    waiting = pytest.warns(UserWarning, match="cluster has no workers")
     with waiting, dask_cluster(0) as cluster, distributed.Client(cluster) as client:
         threading.Timer(1, cluster.scale, (1,)).start()
 
